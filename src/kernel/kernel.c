@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table's entries as the running kernel fulfils them. No state but one remembered refusal; any thread, also a vfork child.
+ */
+#include "kernel/kernel.h"
+
+#include "kernel/sys.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define NS_PER_S 1000000000u
+
+static intptr_t real_mmap(void *addr, size_t len, int prot, int flags)
+{
+	return sys_mmap(addr, len, prot, flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+}
+
+static int real_munmap(void *addr, size_t len)
+{
+	return sys_munmap(addr, len);
+}
+
+static int real_mprotect(void *addr, size_t len, int prot)
+{
+	return sys_mprotect(addr, len, prot);
+}
+
+static int real_madvise(void *addr, size_t len, int advice)
+{
+	return sys_madvise(addr, len, advice);
+}
+
+/* 6.13 allows DONTNEED on oneself but has no name for oneself yet: a descriptor for this one call. Keeping it open would cost the
+ * program a number it may count, close or hand to a child. */
+static ssize_t madvise_by_descriptor(const struct iovec *vec, size_t n, int advice)
+{
+	int fd = sys_pidfd_open(sys_getpid());
+	ssize_t done;
+
+	if (fd < 0)
+		return fd;
+	done = sys_process_madvise(fd, vec, n, advice);
+	sys_close(fd);
+	return done;
+}
+
+static ssize_t real_process_madvise(const struct iovec *vec, size_t n, int advice)
+{
+	static atomic_bool no_self;
+	ssize_t done;
+
+	if (!atomic_load_explicit(&no_self, memory_order_relaxed)) {
+		done = sys_process_madvise(PIDFD_SELF_THREAD, vec, n, advice);
+		if (done != -EBADF)
+			return done;
+		atomic_store_explicit(&no_self, true, memory_order_relaxed);
+	}
+	return madvise_by_descriptor(vec, n, advice);
+}
+
+static int real_futex_wait(const void *word, uint32_t expected, uint64_t timeout_ns)
+{
+	struct timespec timeout = {
+		.tv_sec = (time_t)(timeout_ns / NS_PER_S),
+		.tv_nsec = (long)(timeout_ns % NS_PER_S),
+	};
+
+	return sys_futex(word, FUTEX_WAIT_PRIVATE, expected, timeout_ns == KERNEL_NO_TIMEOUT ? NULL : &timeout);
+}
+
+static int real_futex_wake(const void *word, int n)
+{
+	return sys_futex(word, FUTEX_WAKE_PRIVATE, (uint32_t)n, NULL);
+}
+
+/* libc's clock reads the vdso, without entering the kernel; it neither allocates nor fails for this clock. */
+static uint64_t real_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+struct kernel kernel = {
+	.mmap = real_mmap,
+	.munmap = real_munmap,
+	.mprotect = real_mprotect,
+	.madvise = real_madvise,
+	.process_madvise = real_process_madvise,
+	.futex_wait = real_futex_wait,
+	.futex_wake = real_futex_wake,
+	.now_ns = real_now_ns,
+};

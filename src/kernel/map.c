@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reservations over the table's mmap. No state, no lock: the kernel serialises. Any thread that holds the range.
+ */
+#include "kernel/map.h"
+
+#include "kernel/kernel.h"
+
+#include <stdint.h>
+#include <sys/mman.h>
+
+/* NULL when refused */
+static char *map_none(size_t len)
+{
+	intptr_t addr = kernel.mmap(NULL, len, PROT_NONE, 0);
+
+	return addr < 0 ? NULL : (char *)addr;
+}
+
+static void map_trim(char *from, char *to)
+{
+	if (from < to)
+		map_release(from, (size_t)(to - from));
+}
+
+/* Reserve too much, keep the aligned part. */
+static char *map_none_trimmed(size_t len, size_t align)
+{
+	size_t slack = align - OS_PAGE_SIZE;
+	char *base, *start;
+
+	base = map_none(len + slack);
+	if (!base)
+		return NULL;
+	start = (char *)align_up((uintptr_t)base, align);
+	map_trim(base, start);
+	map_trim(start + len, base + len + slack);
+	return start;
+}
+
+char *map_reserve(size_t len, size_t align)
+{
+	char *addr;
+
+	lull_assert(len > 0 && len % OS_PAGE_SIZE == 0 && is_pow2(align) && align >= OS_PAGE_SIZE);
+	if (len > PTRDIFF_MAX)
+		return NULL; /* the kernel would refuse as well, but size and alignment together must not wrap */
+	/* The kernel places mappings downwards side by side, so after one aligned reservation the next is mostly aligned by itself. */
+	addr = map_none(len);
+	if (!addr || (uintptr_t)addr % align == 0)
+		return addr;
+	map_release(addr, len);
+	return map_none_trimmed(len, align);
+}
+
+bool map_commit(char *addr, size_t len)
+{
+	return kernel.mprotect(addr, len, PROT_READ | PROT_WRITE) == 0;
+}
+
+bool map_decommit(char *addr, size_t len)
+{
+	return kernel.mmap(addr, len, PROT_NONE, MAP_FIXED) == (intptr_t)addr;
+}
+
+void map_release(char *addr, size_t len)
+{
+	/* Refused only when cutting a hole would need one mapping more than vm.max_map_count: then at least the memory goes. */
+	if (kernel.munmap(addr, len) != 0)
+		kernel.madvise(addr, len, MADV_DONTNEED);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Address space: reserve without access, make usable in steps, give whole ranges up. Reservations cost no memory and, being without
+ * write access, no commit charge in any overcommit mode.
+ */
+#ifndef LULL_KERNEL_MAP_H
+#define LULL_KERNEL_MAP_H
+
+#include "base/base.h"
+
+/* len, align: multiples of the OS page size, align a power of two. Returns the start, aligned, no access; or NULL when refused. */
+char *map_reserve(size_t len, size_t align);
+/* Make a part of a reservation readable and writable. True on success; false leaves it as it was. */
+bool map_commit(char *addr, size_t len);
+/* Drop contents, access and commit charge of a part of a reservation (mapped afresh without access: the only way that gives the
+ * charge back under vm.overcommit_memory=2). */
+bool map_decommit(char *addr, size_t len);
+void map_release(char *addr, size_t len);
+
+#endif

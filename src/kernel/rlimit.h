@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Limits of this process and settings of this machine that decide how address space is taken.
+ */
+#ifndef LULL_KERNEL_RLIMIT_H
+#define LULL_KERNEL_RLIMIT_H
+
+#include "base/base.h"
+
+/* RLIMIT_AS in bytes; SIZE_MAX when there is none or it cannot be read. Enters the kernel. */
+size_t rlimit_address_space(void);
+
+/* vm.overcommit_memory: 0, 1 or 2; 0 when it cannot be read. Enters the kernel each time. */
+int rlimit_overcommit(void);
+
+#endif

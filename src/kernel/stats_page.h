@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where the statistics live so that others can look: a sealed memfd named "lull-stats", found under /proc/PID/fd, so the kernel's
+ * ptrace rules decide who may. The mapping outlives the descriptor: a program that closes all its descriptors loses only the
+ * way in from outside, never the memory.
+ *
+ * One per process. The caller sees to it that one thread at a time is here.
+ */
+#ifndef LULL_KERNEL_STATS_PAGE_H
+#define LULL_KERNEL_STATS_PAGE_H
+
+#include "base/base.h"
+
+#include <lull/stats.h>
+
+/* The struct and, an OS page further on, the control word. */
+#define STATS_PAGE_BYTES (2 * OS_PAGE_SIZE)
+
+/* Returns the page, zero but for magic, version, size and pid, to stay at its address for the life of the process and of its forks; the
+ * same one on every call. NULL when anything was refused: then nothing is left open or mapped. */
+struct lull_stats *stats_page_open(void) hidden;
+
+/* In a fork child, before it writes any statistics: gives it a page of its own at the same address, the numbers carried over, the control
+ * word clear. When a new memfd is refused the page becomes private memory, which nobody else sees. Nothing to do when never opened. */
+void stats_page_renew(void) hidden;
+
+#endif

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Suite advise: what reaches the kernel, whose fate is told and how, and when a way closes. Mostly on invented addresses with a
+ * kernel that only counts; the last tests return real memory and look at it. Tests of both ways loop over them.
+ */
+#include "kernel/advise.h"
+
+#include "base/random.h"
+#include "kernel/caps.h"
+#include "kernel/kernel.h"
+#include "kernel/map.h"
+#include "support/fake_kernel.h"
+#include "support/unit.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define BASE ((char *)0x100000000)
+
+static struct advise_batch batch;
+
+static struct told {
+	unsigned times;
+	bool ok;
+	struct advise_range range;
+} told[4096]; /* by the number that tests pass as bits */
+
+static size_t told_n;
+
+static void tell(const struct advise_range *range, bool ok)
+{
+	struct told *entry = &told[range->bits];
+
+	told_n++;
+	entry->times++;
+	entry->ok = ok;
+	entry->range = *range;
+}
+
+static void set_up(void)
+{
+	fake_kernel_install();
+	fake_kernel_dry();
+	advise_batch_init(&batch, tell);
+}
+
+static void set_up_way(int way)
+{
+	set_up();
+	advise_set_way((enum advise_way)way);
+}
+
+/* Range NUMBER is at OS page PAGE, PAGES long. */
+static void add(unsigned number, size_t page, size_t pages)
+{
+	advise_batch_add(&batch, BASE + page * OS_PAGE_SIZE, pages * OS_PAGE_SIZE, &told[number], number);
+}
+
+static void ck_told(unsigned number, bool ok)
+{
+	ck_assert_uint_eq(told[number].times, 1);
+	ck_assert_msg(told[number].ok == ok, "range %u was told %d", number, told[number].ok);
+	ck_assert_ptr_eq(told[number].range.owner, &told[number]);
+}
+
+static enum fake_call call_of(int way)
+{
+	return way == ADVISE_VECTOR ? FAKE_PROCESS_MADVISE : FAKE_MADVISE;
+}
+
+static void ck_record(int way, size_t i, size_t page, size_t pages)
+{
+	const struct fake_record *record = fake_record_of(call_of(way), i);
+
+	ck_assert_ptr_nonnull(record);
+	ck_assert_ptr_eq(record->addr, BASE + page * OS_PAGE_SIZE);
+	ck_assert_uint_eq(record->len, pages * OS_PAGE_SIZE);
+	ck_assert_int_eq(record->arg, MADV_DONTNEED);
+}
+
+START_TEST(test_an_empty_flush_does_nothing)
+{
+	set_up();
+	ck_assert_uint_eq(advise_batch_flush(&batch), 0);
+	ck_assert_uint_eq(fake_records(), 0);
+	ck_assert_uint_eq(told_n, 0);
+}
+END_TEST
+
+START_TEST(test_adding_does_not_enter_the_kernel)
+{
+	set_up();
+	for (unsigned i = 0; i < ADVISE_BATCH_RANGES; i++)
+		add(i, 2 * i, 1);
+	ck_assert_uint_eq(fake_records(), 0);
+	ck_assert_uint_eq(batch.n, ADVISE_BATCH_RANGES);
+	ck_assert_uint_eq(batch.bytes, ADVISE_BATCH_RANGES * OS_PAGE_SIZE);
+}
+END_TEST
+
+START_TEST(test_a_full_batch_is_flushed_by_the_next_add)
+{
+	set_up_way(_i);
+	for (unsigned i = 0; i <= ADVISE_BATCH_RANGES; i++)
+		add(i, 2 * i, 1);
+	ck_assert_uint_eq(told_n, ADVISE_BATCH_RANGES);
+	ck_assert_uint_eq(batch.n, 1);
+	ck_assert_uint_eq(advise_batch_flush(&batch), OS_PAGE_SIZE);
+	for (unsigned i = 0; i <= ADVISE_BATCH_RANGES; i++)
+		ck_told(i, true);
+}
+END_TEST
+
+START_TEST(test_ranges_are_sorted_and_touching_ones_merged)
+{
+	set_up_way(_i);
+	add(0, 30, 2);
+	add(1, 10, 5);
+	add(2, 15, 1);
+	add(3, 0, 4);
+	add(4, 32, 8);
+	add(5, 16, 4);
+	ck_assert_uint_eq(advise_batch_flush(&batch), 24 * OS_PAGE_SIZE);
+	ck_record(_i, 0, 0, 4);
+	ck_record(_i, 1, 10, 10);
+	ck_record(_i, 2, 30, 10);
+	ck_assert_uint_eq(fake_records(), 3);
+	ck_assert_uint_eq(fake_calls(call_of(_i)), _i == ADVISE_VECTOR ? 1 : 3);
+	for (unsigned i = 0; i < 6; i++)
+		ck_told(i, true);
+	ck_assert_uint_eq(batch.n, 0);
+	ck_assert_uint_eq(batch.bytes, 0);
+}
+END_TEST
+
+START_TEST(test_any_order_comes_out_sorted)
+{
+	struct random random = {.state = (uint64_t)_i};
+	unsigned order[ADVISE_BATCH_RANGES];
+
+	set_up_way(ADVISE_LOOP);
+	for (unsigned i = 0; i < ADVISE_BATCH_RANGES; i++) {
+		unsigned j = random_below(&random, i + 1);
+
+		order[i] = order[j];
+		order[j] = i;
+	}
+	for (unsigned i = 0; i < ADVISE_BATCH_RANGES; i++)
+		add(order[i], 2 * order[i], 1);
+	advise_batch_flush(&batch);
+	for (unsigned i = 0; i < ADVISE_BATCH_RANGES; i++) {
+		ck_told(i, true);
+		ck_record(ADVISE_LOOP, i, 2 * i, 1);
+	}
+}
+END_TEST
+
+START_TEST(test_no_call_covers_more_than_the_bound)
+{
+	const size_t most = ADVISE_CALL_BYTES / OS_PAGE_SIZE;
+
+	set_up_way(_i);
+	add(0, 0, 2 * most + 100);
+	add(1, 2 * most + 100, 50);
+	ck_assert_uint_eq(advise_batch_flush(&batch), (2 * most + 150) * OS_PAGE_SIZE);
+	ck_record(_i, 0, 0, most);
+	ck_record(_i, 1, most, most);
+	ck_record(_i, 2, 2 * most, 150);
+	ck_assert_uint_eq(fake_calls(call_of(_i)), 3);
+	ck_told(0, true);
+	ck_told(1, true);
+}
+END_TEST
+
+START_TEST(test_a_vector_of_scattered_ranges_keeps_the_bound)
+{
+	const size_t half = ADVISE_CALL_BYTES / OS_PAGE_SIZE / 2;
+
+	set_up_way(ADVISE_VECTOR);
+	for (unsigned i = 0; i < 5; i++)
+		add(i, i * 2 * half, half);
+	advise_batch_flush(&batch);
+	ck_assert_uint_eq(fake_calls(FAKE_PROCESS_MADVISE), 3);
+	ck_assert_uint_eq(fake_records(), 5);
+}
+END_TEST
+
+START_TEST(test_short_answers_are_continued)
+{
+	size_t queued;
+
+	set_up_way(ADVISE_VECTOR);
+	fake_short_vector((size_t)_i * OS_PAGE_SIZE);
+	for (unsigned i = 0; i < 20; i++)
+		add(i, 10 * i, 1 + i % 7);
+	queued = batch.bytes;
+	ck_assert_uint_eq(advise_batch_flush(&batch), queued);
+	for (unsigned i = 0; i < 20; i++)
+		ck_told(i, true);
+	ck_assert_uint_eq(fake_calls(FAKE_MADVISE), 0);
+	ck_assert_int_eq(advise_way(), ADVISE_VECTOR);
+}
+END_TEST
+
+static const int refusals[] = {ENOSYS, EPERM, EINVAL, EBADF, EFAULT, EAGAIN};
+
+START_TEST(test_a_refused_vector_call_closes_that_way_and_loses_nothing)
+{
+	set_up_way(ADVISE_VECTOR);
+	fake_refuse_all(FAKE_PROCESS_MADVISE, refusals[_i]);
+	for (unsigned i = 0; i < 10; i++)
+		add(i, 2 * i, 1);
+	ck_assert_uint_eq(advise_batch_flush(&batch), 10 * OS_PAGE_SIZE);
+	for (unsigned i = 0; i < 10; i++)
+		ck_told(i, true);
+	ck_assert_int_eq(advise_way(), ADVISE_LOOP);
+	ck_assert_int_ne(caps_state(CAPS_PROCESS_MADVISE), CAP_STATE_LIVE);
+	add(10, 0, 1);
+	advise_batch_flush(&batch);
+	ck_assert_uint_eq(fake_calls(FAKE_PROCESS_MADVISE), 1);
+	ck_assert_uint_eq(fake_calls(FAKE_MADVISE), 11);
+}
+END_TEST
+
+START_TEST(test_a_vector_call_that_fails_midway_is_finished_by_the_loop)
+{
+	set_up_way(ADVISE_VECTOR);
+	fake_short_vector(3 * OS_PAGE_SIZE);
+	fake_refuse(FAKE_PROCESS_MADVISE, 2, EPERM);
+	for (unsigned i = 0; i < 10; i++)
+		add(i, 2 * i, 1);
+	ck_assert_uint_eq(advise_batch_flush(&batch), 10 * OS_PAGE_SIZE);
+	ck_assert_uint_eq(fake_calls(FAKE_MADVISE), 7);
+	ck_assert_int_eq(advise_way(), ADVISE_LOOP);
+}
+END_TEST
+
+START_TEST(test_locked_memory_fails_alone_and_closes_no_way)
+{
+	set_up_way(_i);
+	fake_lock_range(BASE + 22 * OS_PAGE_SIZE, OS_PAGE_SIZE);
+	for (unsigned i = 0; i < 10; i++)
+		add(i, 4 * i, i < 4 ? 3 : 4); /* 4 to 9 touch each other */
+	ck_assert_uint_eq(advise_batch_flush(&batch), (4 * 3 + 5 * 4) * OS_PAGE_SIZE);
+	for (unsigned i = 0; i < 10; i++)
+		ck_told(i, i != 5);
+	ck_assert_int_eq(advise_way(), _i);
+	ck_assert_uint_eq(advise_counts().failed_bytes, 4 * OS_PAGE_SIZE);
+	ck_assert_uint_eq(advise_counts().returned_bytes, 32 * OS_PAGE_SIZE);
+}
+END_TEST
+
+START_TEST(test_when_all_is_locked_nothing_is_returned_and_no_way_closes)
+{
+	set_up_way(_i);
+	fake_lock_range(BASE, MIB);
+	for (unsigned i = 0; i < 10; i++)
+		add(i, 2 * i, 1);
+	ck_assert_uint_eq(advise_batch_flush(&batch), 0);
+	ck_assert_uint_eq(fake_calls(FAKE_MADVISE), 10);
+	for (unsigned i = 0; i < 10; i++)
+		ck_told(i, false);
+	ck_assert_int_eq(advise_way(), _i);
+	ck_assert_uint_eq(advise_counts().failed_bytes, 10 * OS_PAGE_SIZE);
+}
+END_TEST
+
+START_TEST(test_a_range_with_one_refused_part_is_refused)
+{
+	const size_t most = ADVISE_CALL_BYTES / OS_PAGE_SIZE;
+
+	set_up_way(_i);
+	fake_lock_range(BASE + (most + 5) * OS_PAGE_SIZE, OS_PAGE_SIZE);
+	add(0, 0, 3 * most);
+	add(1, 3 * most, 1);
+	ck_assert_uint_eq(advise_batch_flush(&batch), OS_PAGE_SIZE);
+	ck_told(0, false);
+	ck_told(1, true);
+	ck_assert_uint_eq(advise_counts().failed_bytes, 3 * ADVISE_CALL_BYTES);
+	ck_assert_uint_eq(advise_counts().returned_bytes, OS_PAGE_SIZE);
+}
+END_TEST
+
+START_TEST(test_calls_are_counted_as_made)
+{
+	set_up_way(_i);
+	fake_lock_range(BASE, OS_PAGE_SIZE);
+	for (unsigned i = 0; i < 10; i++)
+		add(i, i, 1);
+	advise_batch_flush(&batch);
+	ck_assert_uint_eq(advise_counts().calls, fake_calls(FAKE_MADVISE) + fake_calls(FAKE_PROCESS_MADVISE));
+}
+END_TEST
+
+START_TEST(test_the_first_flush_asks_what_there_is)
+{
+	set_up();
+	ck_assert_int_eq(advise_way(), ADVISE_LOOP);
+	fake_kernel_install(); /* not dry: the probe looks at the effect */
+	advise_batch_add(&batch, map_reserve(MIB, MIB), MIB, &told[0], 0);
+	advise_batch_flush(&batch);
+	ck_told(0, true);
+	ck_assert_int_eq(caps_state(CAPS_PROCESS_MADVISE), CAP_STATE_LIVE);
+	ck_assert_int_eq(advise_way(), ADVISE_VECTOR);
+	ck_assert_uint_eq(fake_calls(FAKE_PROCESS_MADVISE), 2);
+}
+END_TEST
+
+START_TEST(test_what_caps_found_missing_is_not_called)
+{
+	set_up();
+	fake_refuse_all(FAKE_PROCESS_MADVISE, ENOSYS);
+	ck_assert(!caps_has_process_madvise());
+	fake_forget();
+	add(0, 0, 1);
+	advise_batch_flush(&batch);
+	ck_told(0, true);
+	ck_assert_uint_eq(fake_calls(FAKE_PROCESS_MADVISE), 0);
+}
+END_TEST
+
+START_TEST(test_forcing_the_capability_off_wins_over_a_chosen_way)
+{
+	set_up_way(ADVISE_VECTOR);
+	caps_force_off(CAPS_PROCESS_MADVISE);
+	add(0, 0, 1);
+	advise_batch_flush(&batch);
+	ck_told(0, true);
+	ck_assert_int_eq(advise_way(), ADVISE_LOOP);
+	ck_assert_uint_eq(fake_calls(FAKE_PROCESS_MADVISE), 0);
+}
+END_TEST
+
+#define FIELD_PAGES 2048
+
+/* Writes the number of its range + 1 on each OS page of the field. */
+static void write_field(char *field, const unsigned *range_of)
+{
+	for (size_t page = 0; page < FIELD_PAGES; page++)
+		*(unsigned *)(field + page * OS_PAGE_SIZE) = range_of[page] + 1;
+}
+
+static void ck_field(const char *field, const unsigned *range_of)
+{
+	for (size_t page = 0; page < FIELD_PAGES; page++) {
+		unsigned number = range_of[page], seen = *(const unsigned *)(field + page * OS_PAGE_SIZE);
+
+		if (number == 0)
+			ck_assert_uint_eq(seen, 1);
+		else if (told[number].ok)
+			ck_assert_uint_eq(seen, 0);
+	}
+}
+
+/* Cuts the field into ranges 1, 2, ... with gaps (0) between some; a few ranges hold a locked page. */
+START_TEST(test_random_fields_end_as_told)
+{
+	static unsigned range_of[FIELD_PAGES];
+	static bool locked[FIELD_PAGES];
+	struct random random = {.state = (uint64_t)_i / 2};
+	char *field = map_reserve(FIELD_PAGES * OS_PAGE_SIZE, OS_PAGE_SIZE);
+	unsigned ranges = 0;
+
+	fake_kernel_install();
+	advise_batch_init(&batch, tell);
+	advise_set_way((enum advise_way)(_i % 2));
+	fake_short_vector((_i / 2) % 3 * 64 * KIB);
+	ck_assert(map_commit(field, FIELD_PAGES * OS_PAGE_SIZE));
+	for (size_t page = 0, len; page < FIELD_PAGES; page += len) {
+		bool gap = random_below(&random, 3) == 0;
+
+		len = min_size(1 + random_below(&random, 12), FIELD_PAGES - page);
+		ranges += !gap;
+		for (size_t i = page; i < page + len; i++)
+			range_of[i] = gap ? 0 : ranges;
+	}
+	for (int i = 0; i < 8; i++) {
+		size_t page = random_below(&random, FIELD_PAGES);
+
+		locked[page] = true;
+		fake_lock_range(field + page * OS_PAGE_SIZE, OS_PAGE_SIZE);
+	}
+	write_field(field, range_of);
+	for (size_t page = 0, len; page < FIELD_PAGES; page += len) {
+		for (len = 1; page + len < FIELD_PAGES && range_of[page + len] == range_of[page];)
+			len++;
+		if (range_of[page])
+			advise_batch_add(&batch, field + page * OS_PAGE_SIZE, len * OS_PAGE_SIZE, &told[range_of[page]], range_of[page]);
+	}
+	advise_batch_flush(&batch);
+	for (size_t page = 0; page < FIELD_PAGES; page++)
+		if (locked[page] && range_of[page])
+			ck_told(range_of[page], false);
+	ck_assert_uint_eq(told_n, ranges);
+	ck_field(field, range_of);
+	ck_assert_int_eq(advise_way(), _i % 2);
+}
+END_TEST
+
+static void add_both_ways(TCase *tcase, const TTest *test)
+{
+	tcase_add_loop_test(tcase, test, ADVISE_LOOP, ADVISE_VECTOR + 1);
+}
+
+int main(void)
+{
+	Suite *suite = unit_suite("advise");
+	TCase *queue = tcase_create("queue"), *refused = tcase_create("refused"), *way = tcase_create("way"), *real = tcase_create("real");
+
+	tcase_add_test(queue, test_an_empty_flush_does_nothing);
+	tcase_add_test(queue, test_adding_does_not_enter_the_kernel);
+	add_both_ways(queue, test_a_full_batch_is_flushed_by_the_next_add);
+	add_both_ways(queue, test_ranges_are_sorted_and_touching_ones_merged);
+	tcase_add_loop_test(queue, test_any_order_comes_out_sorted, 0, 10);
+	add_both_ways(queue, test_no_call_covers_more_than_the_bound);
+	tcase_add_test(queue, test_a_vector_of_scattered_ranges_keeps_the_bound);
+	tcase_add_loop_test(queue, test_short_answers_are_continued, 1, 12);
+	tcase_add_loop_test(refused, test_a_refused_vector_call_closes_that_way_and_loses_nothing, 0, array_len(refusals));
+	tcase_add_test(refused, test_a_vector_call_that_fails_midway_is_finished_by_the_loop);
+	add_both_ways(refused, test_locked_memory_fails_alone_and_closes_no_way);
+	add_both_ways(refused, test_when_all_is_locked_nothing_is_returned_and_no_way_closes);
+	add_both_ways(refused, test_a_range_with_one_refused_part_is_refused);
+	add_both_ways(refused, test_calls_are_counted_as_made);
+	tcase_add_test(way, test_the_first_flush_asks_what_there_is);
+	tcase_add_test(way, test_what_caps_found_missing_is_not_called);
+	tcase_add_test(way, test_forcing_the_capability_off_wins_over_a_chosen_way);
+	tcase_add_loop_test(real, test_random_fields_end_as_told, 0, 40);
+	suite_add_tcase(suite, queue);
+	suite_add_tcase(suite, refused);
+	suite_add_tcase(suite, way);
+	suite_add_tcase(suite, real);
+	return unit_run(suite);
+}
