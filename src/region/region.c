@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Slices are found first fit by address, one word of the bitmap (a 4 MiB chunk) at a time: that keeps the upper chunks whole for large
+ * pages and lets the same addresses be used again, resident. A region grows by making memory usable up to a new limit; the records of
+ * these slices become usable first, so that a slice below the limit always has one.
+ */
+#include "region/region.h"
+
+#include "kernel/map.h"
+#include "kernel/rlimit.h"
+#include "region/meta.h"
+
+/* The first step is one slice more than nothing, so that under mlockall(MCL_FUTURE), which fills what becomes usable, a first malloc costs
+ * 256 KiB; then an eighth of what there is, at most 64 MiB at once. */
+#define STEP_FIRST 4
+#define STEP_MAX (64 * MIB / SLICE_SIZE)
+/* Records become usable for this many slices at once: 64 KiB of records. */
+#define RECORD_STEP (64 * KIB / RECORD_SIZE)
+
+struct region_primary region_primary = {0};
+
+static struct {
+	struct lock lock;              /* guards growth of the table */
+	_Atomic size_t n;              /* release: pairs with the acquire in region_n */
+	struct region *region[REGIONS_MAX];
+} table;
+
+/* --- the table ------------------------------------------------------------------------------------------------------------------ */
+
+size_t region_n(void)
+{
+	return atomic_load_explicit(&table.n, memory_order_acquire);
+}
+
+struct region *region_at(size_t i)
+{
+	return table.region[i];
+}
+
+struct region *region_of(const void *addr)
+{
+	size_t n = region_n();
+	for (size_t i = 0; i < n; i++) {
+		struct region *region = table.region[i];
+		if ((size_t)((const char *)addr - region->base) < region->slices * SLICE_SIZE)
+			return region;
+	}
+	return NULL;
+}
+
+static size_t slice_of(const struct region *region, const void *addr)
+{
+	return (size_t)((const char *)addr - region->base) >> SLICE_SHIFT;
+}
+
+static char *slice_addr(const struct region *region, size_t slice)
+{
+	return region->base + (slice << SLICE_SHIFT);
+}
+
+void *region_record(const void *addr)
+{
+	struct region *region = region_of(addr);
+	if (region == NULL)
+		return NULL;
+	size_t slice = slice_of(region, addr);
+	/* acquire: pairs with the release in region_grow; below the limit the record is readable */
+	if (slice >= atomic_load_explicit(&region->limit, memory_order_acquire))
+		return NULL;
+	return region->records + slice * RECORD_SIZE;
+}
+
+/* --- creation ------------------------------------------------------------------------------------------------------------------- */
+
+static bool region_alloc_maps(struct region *region)
+{
+	size_t words = region->slices / CHUNK_SLICES;
+	size_t bytes = words * sizeof(uint64_t);
+	region->free = meta_alloc(bytes);
+	region->dirty = meta_alloc(bytes);
+	region->young = meta_alloc(bytes);
+	region->freed = meta_alloc(bytes);
+	region->uncommitted = meta_alloc(align_up(words, 64) / 8);
+	return region->free && region->dirty && region->young && region->freed && region->uncommitted;
+}
+
+/* The free map counts slices below the limit only, so that an untouched region's map is untouched as well. */
+static struct region *region_create(size_t bytes)
+{
+	struct region *region = meta_alloc(sizeof(*region));
+	if (region == NULL)
+		return NULL;
+	region->slices = bytes / SLICE_SIZE;
+	region->base = map_reserve(bytes, CHUNK_SLICES * SLICE_SIZE);
+	if (region->base == NULL)
+		return NULL;
+	region->records = map_reserve(align_up(region->slices * RECORD_SIZE, OS_PAGE_SIZE), OS_PAGE_SIZE);
+	region->step = STEP_FIRST;
+	if (region->records != NULL && region_alloc_maps(region))
+		return region;
+	map_release(region->base, bytes);
+	return NULL;
+}
+
+/* Under RLIMIT_AS take at most a quarter of it at once: the program maps things too. */
+static size_t region_bytes_to_try(size_t need)
+{
+	size_t limit = rlimit_address_space();
+	size_t bytes = REGION_BYTES_MAX;
+	while (bytes > limit / 4 && bytes > REGION_BYTES_MIN)
+		bytes /= 2;
+	while (bytes < need)
+		bytes *= 2;
+	return bytes;
+}
+
+static void region_publish(struct region *region)
+{
+	size_t n = atomic_load_explicit(&table.n, memory_order_relaxed);
+	table.region[n] = region;
+	if (n == 0) {
+		region_primary.base = (uintptr_t)region->base;
+		region_primary.records = region->records;
+	}
+	atomic_store_explicit(&table.n, n + 1, memory_order_release);
+}
+
+/* Another region, of at least N slices. seen: regions that existed when the caller found them all full. */
+static bool region_add(size_t n, size_t seen)
+{
+	lock_take(&table.lock);
+	bool done = region_n() > seen; /* someone else was faster */
+	size_t need = align_up(n, CHUNK_SLICES) * SLICE_SIZE;
+	for (size_t bytes = region_bytes_to_try(need); !done && region_n() < REGIONS_MAX; bytes /= 2) {
+		if (bytes < max_size(need, REGION_BYTES_MIN))
+			bytes = need;
+		struct region *region = region_create(bytes);
+		done = region != NULL;
+		if (done)
+			region_publish(region);
+		else if (bytes == need || bytes <= REGION_BYTES_MIN)
+			break;
+	}
+	lock_release(&table.lock);
+	return done;
+}
+
+/* --- growth --------------------------------------------------------------------------------------------------------------------- */
+
+static void map_set(uint64_t *map, size_t from, size_t n, bool value)
+{
+	while (n > 0) {
+		size_t bit = from % 64;
+		size_t take = min_size(n, 64 - bit);
+		uint64_t mask = bits_low((unsigned)take) << bit;
+		if (value)
+			map[from / 64] |= mask;
+		else
+			map[from / 64] &= ~mask;
+		from += take;
+		n -= take;
+	}
+}
+
+static bool map_test(const uint64_t *map, size_t i)
+{
+	return map[i / 64] >> (i % 64) & 1;
+}
+
+static size_t map_count(const uint64_t *map, size_t from, size_t n)
+{
+	size_t count = 0;
+	for (size_t i = from; i < from + n;) {
+		size_t take = min_size(from + n - i, 64 - i % 64);
+		count += (size_t)__builtin_popcountll(map[i / 64] >> (i % 64) & bits_low((unsigned)take));
+		i += take;
+	}
+	return count;
+}
+
+static bool records_grow(struct region *region, size_t from, size_t to)
+{
+	size_t usable = align_up(from, RECORD_STEP);
+	size_t want = min_size(align_up(to, RECORD_STEP), align_up(region->slices, OS_PAGE_SIZE / RECORD_SIZE));
+	if (want <= usable)
+		return true;
+	return map_commit(region->records + usable * RECORD_SIZE, (want - usable) * RECORD_SIZE);
+}
+
+/* Make slices usable up to at least TO. */
+static bool region_grow_to(struct region *region, size_t to)
+{
+	size_t from = atomic_load_explicit(&region->limit, memory_order_relaxed);
+	if (to <= from)
+		return true;
+	if (!records_grow(region, from, to) || !map_commit(slice_addr(region, from), (to - from) * SLICE_SIZE))
+		return false;
+	map_set(region->free, from, to - from, true);
+	atomic_store_explicit(&region->limit, to, memory_order_release);
+	if (region == table.region[0])
+		atomic_store_explicit(&region_primary.limit, to, memory_order_relaxed);
+	return true;
+}
+
+static bool region_grow(struct region *region, size_t to)
+{
+	size_t from = atomic_load_explicit(&region->limit, memory_order_relaxed);
+	size_t more = min_size(max_size(to, from + region->step), region->slices);
+	if (region_grow_to(region, more)) {
+		region->step = min_size(max_size(STEP_FIRST, more / 8), STEP_MAX);
+		return true;
+	}
+	return more > to && region_grow_to(region, to);
+}
+
+/* --- finding slices ------------------------------------------------------------------------------------------------------------- */
+
+static bool slices_are_free(const struct region *region, size_t slice, size_t n)
+{
+	return map_count(region->free, slice, n) == n;
+}
+
+/* The first N free slices aligned to ALIGN below END, or SIZE_MAX. A run may go on into slices not usable yet, which are free too. */
+static size_t find_run(const struct region *region, size_t n, size_t align, size_t end)
+{
+	size_t slice = align_up(region->first * CHUNK_SLICES, align);
+	while (slice < end) {
+		if (region->free[slice / 64] == 0 && slice % 64 == 0) {
+			slice = align_up(slice + 64, align);
+			continue;
+		}
+		size_t have = min_size(n, end - slice);
+		size_t i = 0;
+		while (i < have && map_test(region->free, slice + i))
+			i += slice % 64 == 0 && i % 64 == 0 && i + 64 <= have && region->free[(slice + i) / 64] == ~UINT64_C(0) ? 64 : 1;
+		if (i == have)
+			return slice + n <= region->slices ? slice : SIZE_MAX;
+		slice = align_up(slice + i + 1, align);
+	}
+	return SIZE_MAX;
+}
+
+/* One slice, a dirty one if there is any: it needs no fault. */
+static size_t find_one(const struct region *region, size_t end)
+{
+	size_t chunks = align_up(end, CHUNK_SLICES) / CHUNK_SLICES;
+	if (region->dirty_slices > 0) {
+		for (size_t c = region->first; c < chunks; c++) {
+			uint64_t usable = region->free[c] & region->dirty[c];
+			if (usable != 0)
+				return c * CHUNK_SLICES + bit_lowest(usable);
+		}
+	}
+	for (size_t c = region->first; c < chunks; c++) {
+		if (region->free[c] != 0)
+			return c * CHUNK_SLICES + bit_lowest(region->free[c]);
+	}
+	return SIZE_MAX;
+}
+
+/* An aligned run that is wholly dirty, for pages of 8 and 64 slices. */
+static size_t find_dirty(const struct region *region, size_t n, size_t end)
+{
+	if (region->dirty_slices < n)
+		return SIZE_MAX;
+	for (size_t c = region->first; c < align_up(end, CHUNK_SLICES) / CHUNK_SLICES; c++) {
+		uint64_t usable = region->free[c] & region->dirty[c];
+		for (size_t i = 0; usable != 0 && i < CHUNK_SLICES; i += n) {
+			uint64_t mask = bits_low((unsigned)n) << i;
+			if ((usable & mask) == mask)
+				return c * CHUNK_SLICES + i;
+		}
+	}
+	return SIZE_MAX;
+}
+
+static bool recommit(struct region *region, size_t slice, size_t n)
+{
+	for (size_t c = slice / CHUNK_SLICES; c <= (slice + n - 1) / CHUNK_SLICES; c++) {
+		if (!map_test(region->uncommitted, c))
+			continue;
+		if (!map_commit(slice_addr(region, c * CHUNK_SLICES), CHUNK_SLICES * SLICE_SIZE))
+			return false;
+		map_set(region->uncommitted, c, 1, false);
+	}
+	return true;
+}
+
+/* The slices are free and inside the region: hold them. */
+static bool take_slices(struct region *region, size_t slice, size_t n, bool *ret_clean)
+{
+	if (!region_grow(region, slice + n) || !recommit(region, slice, n))
+		return false;
+	size_t dirty = map_count(region->dirty, slice, n);
+	map_set(region->free, slice, n, false);
+	map_set(region->dirty, slice, n, false);
+	map_set(region->young, slice, n, false);
+	region->dirty_slices -= dirty;
+	*ret_clean = dirty == 0;
+	return true;
+}
+
+static size_t find_slices(const struct region *region, size_t n, size_t align)
+{
+	size_t limit = atomic_load_explicit(&region->limit, memory_order_relaxed);
+	size_t slice = SIZE_MAX;
+	if (n == 1 && align == 1)
+		slice = find_one(region, limit);
+	else if (n == align && n <= CHUNK_SLICES)
+		slice = find_dirty(region, n, limit);
+	if (slice == SIZE_MAX)
+		slice = find_run(region, n, align, limit);
+	if (slice == SIZE_MAX && align_up(limit, align) + n <= region->slices)
+		slice = align_up(limit, align);
+	return slice;
+}
+
+static char *alloc_from(struct region *region, size_t n, size_t align, bool *ret_clean)
+{
+	lock_take(&region->lock);
+	size_t slice = find_slices(region, n, align);
+	char *addr = NULL;
+	if (slice != SIZE_MAX && take_slices(region, slice, n, ret_clean)) {
+		addr = slice_addr(region, slice);
+		size_t limit = atomic_load_explicit(&region->limit, memory_order_relaxed);
+		while (region->first * CHUNK_SLICES < limit && region->free[region->first] == 0 &&
+		       (region->first + 1) * CHUNK_SLICES <= limit)
+			region->first++;
+	}
+	lock_release(&region->lock);
+	return addr;
+}
+
+char *region_alloc(size_t n, size_t align, bool *ret_clean)
+{
+	/* align_up below must not wrap, and no region is larger than this times a few */
+	if (n > SIZE_MAX / 4 / SLICE_SIZE || align > SIZE_MAX / 4 / SLICE_SIZE)
+		return NULL;
+	for (;;) {
+		size_t seen = region_n();
+		for (size_t i = 0; i < seen; i++) {
+			char *addr = alloc_from(table.region[i], n, align, ret_clean);
+			if (addr != NULL)
+				return addr;
+		}
+		/* regions start at chunk boundaries: a stricter alignment needs room to move */
+		if (!region_add(align > CHUNK_SLICES ? n + align : n, seen))
+			return NULL;
+	}
+}
+
+bool region_extend(char *addr, size_t n, bool *ret_clean)
+{
+	struct region *region = region_of(addr - 1);
+	size_t slice = slice_of(region, addr);
+	bool done = false;
+	lock_take(&region->lock);
+	size_t limit = atomic_load_explicit(&region->limit, memory_order_relaxed);
+	size_t inside = slice < limit ? min_size(n, limit - slice) : 0;
+	if (slice + n <= region->slices && slices_are_free(region, slice, inside))
+		done = take_slices(region, slice, n, ret_clean);
+	lock_release(&region->lock);
+	return done;
+}
+
+/* Free again; the caller holds the lock. */
+static void put_slices(struct region *region, size_t slice, size_t n, bool clean, bool young)
+{
+	map_set(region->free, slice, n, true);
+	map_set(region->dirty, slice, n, !clean);
+	map_set(region->young, slice, n, young && !clean);
+	region->dirty_slices += clean ? 0 : n;
+	region->first = min_size(region->first, slice / CHUNK_SLICES);
+}
+
+void region_free(char *addr, size_t n, bool clean)
+{
+	struct region *region = region_of(addr);
+	lock_take(&region->lock);
+	put_slices(region, slice_of(region, addr), n, clean, true);
+	lock_release(&region->lock);
+}
+
+bool region_mark_freed(const void *addr)
+{
+	struct region *region = region_of(addr);
+	size_t slice = slice_of(region, addr);
+	_Atomic uint64_t *word = &region->freed[slice / 64];
+	uint64_t bit = UINT64_C(1) << (slice % 64);
+	/* A look first, so that a busy page costs no locked write. seq_cst, with the free that set the block's bit before (page_free_block)
+	 * and with the sweep, which clears this bit and then reads the page: one of the two sees the other. */
+	if (atomic_load_explicit(word, memory_order_seq_cst) & bit)
+		return false;
+	return !(atomic_fetch_or_explicit(word, bit, memory_order_seq_cst) & bit);
+}
+
+/* --- purging -------------------------------------------------------------------------------------------------------------------- */
+
+size_t region_purge_take(struct region *region, size_t from, bool force, size_t max, size_t *ret_n)
+{
+	lock_take(&region->lock);
+	size_t limit = atomic_load_explicit(&region->limit, memory_order_relaxed);
+	size_t found = SIZE_MAX, n = 0;
+	for (size_t i = from; i < limit && region->dirty_slices > 0 && n < max;) {
+		uint64_t word = region->free[i / 64] & region->dirty[i / 64] & (force ? ~UINT64_C(0) : ~region->young[i / 64]);
+		if (word >> (i % 64) & 1) {
+			if (found == SIZE_MAX)
+				found = i;
+			n++;
+			i++;
+			continue;
+		}
+		if (found != SIZE_MAX)
+			break;
+		i = word >> (i % 64) != 0 ? i + bit_lowest(word >> (i % 64)) : (i / 64 + 1) * 64;
+	}
+	if (found != SIZE_MAX) {
+		map_set(region->free, found, n, false);
+		map_set(region->dirty, found, n, false);
+		region->dirty_slices -= n;
+	}
+	lock_release(&region->lock);
+	*ret_n = n;
+	return found;
+}
+
+void region_purge_give(struct region *region, size_t slice, size_t n, bool ok)
+{
+	lock_take(&region->lock);
+	put_slices(region, slice, n, ok, false);
+	lock_release(&region->lock);
+}
+
+size_t region_purge_age(struct region *region)
+{
+	lock_take(&region->lock);
+	size_t dirty = region->dirty_slices;
+	size_t words = align_up(atomic_load_explicit(&region->limit, memory_order_relaxed), 64) / 64;
+	for (size_t i = 0; dirty > 0 && i < words; i++) {
+		if (region->young[i] != 0)
+			region->young[i] = 0;
+	}
+	lock_release(&region->lock);
+	return dirty;
+}
+
+void region_uncommit(struct region *region)
+{
+	lock_take(&region->lock);
+	size_t chunks = atomic_load_explicit(&region->limit, memory_order_relaxed) / CHUNK_SLICES;
+	for (size_t c = 0; c < chunks; c++) {
+		bool idle = region->free[c] == ~UINT64_C(0) && region->dirty[c] == 0 && !map_test(region->uncommitted, c);
+		if (idle && map_decommit(slice_addr(region, c * CHUNK_SLICES), CHUNK_SLICES * SLICE_SIZE))
+			map_set(region->uncommitted, c, 1, true);
+	}
+	lock_release(&region->lock);
+}
+
+/* --- numbers, fork -------------------------------------------------------------------------------------------------------------- */
+
+struct region_counts region_counts(void)
+{
+	struct region_counts counts = {0};
+	for (size_t i = 0; i < region_n(); i++) {
+		struct region *region = table.region[i];
+		lock_take(&region->lock);
+		size_t limit = atomic_load_explicit(&region->limit, memory_order_relaxed);
+		size_t gone = map_count(region->uncommitted, 0, limit / CHUNK_SLICES) * CHUNK_SLICES;
+		counts.reserved_bytes += region->slices * SLICE_SIZE;
+		counts.committed_bytes += (limit - gone) * SLICE_SIZE;
+		counts.taken_bytes += (limit - map_count(region->free, 0, limit)) * SLICE_SIZE;
+		counts.dirty_bytes += region->dirty_slices * SLICE_SIZE;
+		lock_release(&region->lock);
+	}
+	return counts;
+}
+
+void region_fork_prepare(void)
+{
+	lock_take(&table.lock);
+	for (size_t i = 0; i < region_n(); i++)
+		lock_take(&table.region[i]->lock);
+}
+
+void region_fork_done(bool child)
+{
+	for (size_t i = region_n(); i-- > 0;)
+		lock_fork_done(&table.region[i]->lock, child);
+	lock_fork_done(&table.lock, child);
+}
