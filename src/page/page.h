@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A page: a run of slices that holds blocks of one size class, and its record.
+ *
+ * Small pages (one slice, blocks up to 8 KiB) keep a list of free blocks that only the holder of the heap touches; other threads push
+ * onto `remote`. The list is threaded through the blocks: a link is the 16-bit offset of the next block, encoded with the page's secret,
+ * so that a program's stray write decodes to something out of range, which the one compare on malloc's path already tests.
+ *
+ * Medium pages (512 KiB, blocks to 64 KiB) and large pages (4 MiB, to 512 KiB) keep their free blocks as bits of one word. Clearing a
+ * bit with a compare-and-swap takes the block, whoever does it: a thread that wants memory, or a sweep that wants to return it.
+ *
+ * A singleton holds one block of any size.
+ *
+ * Conservation (page_check): used - pinned + listed + away + unformed = capacity for small pages, where a block is away when it overlaps
+ * an OS page in `away`; no listed block overlaps one.
+ *
+ * Records are never unmapped and their kind is only ever changed by who holds every block of the page.
+ */
+#ifndef LULL_PAGE_PAGE_H
+#define LULL_PAGE_PAGE_H
+
+#include "base/base.h"
+#include "page/sizeclass.h"
+#include "region/region.h"
+
+#include <stdatomic.h>
+
+struct heap;
+
+enum page_kind { PAGE_NONE = 0, PAGE_SMALL, PAGE_MEDIUM, PAGE_LARGE, PAGE_SINGLE, PAGE_INTERIOR, PAGE_DYING };
+
+#define SMALL_SLICES 1u
+#define MEDIUM_SLICES 8u
+#define LARGE_SLICES 64u
+#define SMALL_UNITS (SLICE_SIZE / OS_PAGE_SIZE)
+
+/* The offset that ends a small page's list: the first value that is no offset into a slice. */
+#define OFFSET_END SLICE_SIZE
+
+/* Where a small page of a heap is. */
+enum page_place { PLACE_FULL = 0, PLACE_QUEUE, PLACE_CURRENT };
+
+struct page {
+	/* First line: the fast paths. Holder of the heap only, but `tag`, which any thread compares. */
+	struct heap *_Atomic tag; /* the heap whose thread may free into this page without ado; NULL: take the slow path. Set exactly while
+	                           * the page is on its heap's list of changed pages. Relaxed: only equal to a reader's own heap if it wrote it */
+	union {
+		uint64_t free;    /* small: encoded offset of the first listed block (offset ^ secret) */
+		uint64_t bytes;   /* singleton: bytes usable, a multiple of the OS page size */
+	};
+	union {
+		uint64_t secret;           /* small: random, constant while the page lives */
+		_Atomic uint64_t returned; /* medium, large: of the away blocks, those that were resident once (statistics) */
+	};
+	uint64_t key;                /* small: start ^ secret, so that address ^ key is an encoded offset */
+	char *start;                 /* first block, which is the page's first byte. Constant while the page lives */
+	uint32_t used;               /* small: blocks handed out, remotely freed ones included, plus 1 while the page is current */
+	uint32_t block_bytes;        /* constant while the page lives; 0 for singletons */
+	uint16_t capacity;           /* blocks the page has room for. Constant */
+	uint16_t formed;             /* small: blocks that exist so far. Interior records: slices back to the head */
+	uint16_t away;               /* small: OS pages that are away or in flight */
+	uint8_t size_class;          /* constant */
+	_Atomic uint8_t kind;        /* enum page_kind. release on creation pairs with the acquire of page_of's callers in other threads */
+	union {
+		_Atomic uint16_t stamp; /* medium, large: low bits of the epoch of the last allocation. Relaxed: one allocation behind is fine */
+		uint16_t dirty_tail;    /* small: 1 while OS pages past the formed blocks may be resident. Holder of the heap */
+	};
+	uint8_t place;               /* enum page_place; for medium and large pages FULL also while on the stack. Holder of the heap */
+	_Atomic uint8_t listed;      /* medium, large: 0 while full and on no list. 1 otherwise and for all other records, live or not */
+	_Atomic uint32_t flight;     /* small: low 16 bits: OS pages handed to the kernel, unanswered; high 16: refused. Sweep sets, its
+	                              * completion clears with release; the holder reads with acquire before it reuses them */
+	/* Second line: any thread. */
+	_Atomic uint64_t word;       /* medium, large: bit set = block free. 0 for every other kind */
+	_Atomic uint64_t remote;     /* small: blocks other threads freed: count << 32 | offset + 1 of the first, 0 = none */
+	union {
+		_Atomic uint64_t away_blocks;      /* medium, large: whole OS pages of the block read as zero. Written by the block's holder */
+		struct page *_Atomic remote_next;  /* small: next page with remote frees on its heap's stack */
+	};
+	struct heap *_Atomic owner;  /* heap the page belongs to; changes only while that heap is held by the one who changes it */
+	struct page *next, *prev;    /* the queue of its class. Holder of the heap */
+	union {
+		struct page *changed_next;        /* small: list of changed pages. Holder of the heap */
+		struct page *_Atomic listed_next; /* medium, large: stack of pages that got free blocks again */
+	};
+	struct page *changed_prev;
+};
+
+_Static_assert(sizeof(struct page) == RECORD_SIZE, "a record is two cache lines");
+_Static_assert(offsetof(struct page, word) == 64, "other threads touch the second line only");
+
+/* What malloc finds before there is a page: an empty list, never written. */
+extern struct page page_empty hidden;
+
+/* The head record of the page ADDR points into, or NULL when ADDR is not inside a live page. Valid for any value. */
+struct page *page_of(const void *addr) hidden;
+
+/* True when ADDR is where a block of PAGE begins. Any thread. */
+bool page_is_block(const struct page *page, const void *addr) hidden;
+
+/*
+ * Create a page on fresh slices. heap: its owner. secret: random.
+ * Returns NULL when there is no memory. The new page has no formed blocks (small) or all blocks free (medium, large).
+ */
+struct page *page_create(struct heap *heap, unsigned size_class, uint64_t secret) hidden;
+/* bytes: usable size wanted, > 0; align: bytes, a power of two. ret_clean: reads as zero. */
+struct page *page_create_single(size_t bytes, size_t align, bool *ret_clean) hidden;
+/* Give a page's slices back. The caller holds every block: small: used == 0; medium, large: it took all bits; singleton: it made the kind
+ * PAGE_DYING. On no list any more. */
+void page_destroy(struct page *page) hidden;
+/* Singletons: slices they hold; change the usable size in place to BYTES (> 0). False: the slices behind are taken. */
+size_t page_single_slices(const struct page *page) hidden;
+bool page_single_resize(struct page *page, size_t bytes, bool *ret_clean) hidden;
+
+/* --- small pages; holder of the heap only ------------------------------------------------------------------------------------ */
+
+static inline uint64_t page_first(const struct page *page)
+{
+	return page->free ^ page->secret; /* offset of the first listed block, OFFSET_END for none, anything else is damage */
+}
+
+static inline bool page_has_listed(const struct page *page)
+{
+	return page_first(page) < OFFSET_END;
+}
+
+static inline void page_push(struct page *page, void *block)
+{
+	*(uint64_t *)block = page->free;
+	page->free = (uint64_t)(uintptr_t)block ^ page->key;
+}
+
+/* The page has a listed block. */
+static inline void *page_pop(struct page *page)
+{
+	char *block = page->start + page_first(page);
+	page->free = *(uint64_t *)block;
+	page->used++;
+	return block;
+}
+
+/* Offset of the block listed after the one at OFFSET; aborts on a damaged link. */
+uint64_t page_next(const struct page *page, uint64_t offset) hidden;
+
+/* Blocks of the page that are on no list because they overlap an OS page that is away. */
+bool page_is_away(const struct page *page, unsigned block) hidden;
+/* A bit for each OS page that a block overlaps. */
+uint32_t page_block_units(const struct page *page, unsigned block) hidden;
+
+/* Make blocks available without taking a new page: the lowest run of away OS pages that is not in flight, else up to one OS page of
+ * unformed blocks. False: nothing left. */
+bool page_extend(struct page *page) hidden;
+/* Nothing listed, nothing away, nothing unformed. */
+bool page_is_exhausted(const struct page *page) hidden;
+
+/* Move what other threads freed onto the list. Returns how many blocks. */
+unsigned page_take_remote(struct page *page) hidden;
+
+/* Any thread: leave BLOCK for the page's holder. True when it is the first since the holder last looked: tell the owner heap. */
+bool page_push_remote(struct page *page, void *block) hidden;
+
+/* Blocks on the list, counted; aborts on damage, and when a block stands on it twice. */
+unsigned page_listed(const struct page *page) hidden;
+
+/* --- medium and large pages; any thread --------------------------------------------------------------------------------------- */
+
+static inline uint64_t page_full_word(const struct page *page)
+{
+	return bits_low(page->capacity);
+}
+
+/* Take the lowest free block, a resident one if there is one. NULL: none free. ret_clean: its whole OS pages read as zero. */
+void *page_take_block(struct page *page, bool *ret_clean) hidden;
+
+enum page_freed { PAGE_FREED, PAGE_FREED_FIRST, PAGE_FREED_LAST };
+/* Give one block back. Aborts when it is free already. FIRST: no block was free before; LAST: now all are. */
+enum page_freed page_free_block(struct page *page, void *block) hidden;
+
+/* Take every block of a wholly free page. False: some are in use or in flight. */
+bool page_take_all(struct page *page) hidden;
+
+/* The parts of a clean block that may still hold old bytes: OS pages it shares with a neighbour. Clears them. */
+void page_clear_edges(const struct page *page, void *block) hidden;
+
+/* Debug builds: the invariants above. Holder of the heap. */
+void page_check(const struct page *page) hidden;
+
+/* away memory now, and taken back ever, bytes; relaxed counters of the process */
+extern _Atomic uint64_t page_away_bytes hidden;
+extern _Atomic uint64_t page_refaulted_bytes hidden;
+
+#endif
