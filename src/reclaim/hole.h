@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Holes: OS pages inside a page in use that hold nothing but free blocks. Finding one takes its blocks out of circulation and queues the
+ * range; what the kernel answers decides whether they come back as away or as they were.
+ */
+#ifndef LULL_RECLAIM_HOLE_H
+#define LULL_RECLAIM_HOLE_H
+
+#include "kernel/advise.h"
+#include "page/page.h"
+
+/* Ranges one small page can have at most: every second of its OS pages. */
+#define HOLE_RANGES_SMALL (SMALL_UNITS / 2)
+/* And a medium or large page: every second block. */
+#define HOLE_RANGES_BIG 32
+
+/* The function for advise_batch_init of batches that hole_small and hole_big add to. */
+void hole_done(const struct advise_range *range, bool ok) hidden;
+
+/* Queue all holes of a small page. Holder of its heap. Aborts on damaged links and on a block that is listed twice. */
+void hole_small(struct advise_batch *batch, struct page *page) hidden;
+
+/* Queue the resident free blocks of a medium or large page. Any thread; PAGE may be anything: what is no such page is left alone.
+ * force: though it was allocated from in this epoch or the one before. False: it was, and is left for later. */
+bool hole_big(struct advise_batch *batch, struct page *page, bool force) hidden;
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * When to sweep what. The scavenger ticks while there is something to give back and sleeps otherwise; lull_thread_idle and lull_collect
+ * sweep on the thread that calls them. All sweeps take the reclaim lock, which no malloc or free ever waits for.
+ */
+#include "reclaim/reclaim.h"
+
+#include "heap/heap.h"
+#include "kernel/advise.h"
+#include "kernel/bell.h"
+#include "kernel/kernel.h"
+#include "kernel/lock.h"
+#include "reclaim/internal.h"
+#include "reclaim/sweep.h"
+
+static struct lock lock;
+static _Atomic uint64_t parks_n;
+static uint64_t epoch_moved_ns; /* guarded by lock */
+static struct {                 /* guarded by lock */
+	unsigned refused;           /* passes in a row in which the kernel refused all */
+	uint64_t until_ns;
+} back_off;
+
+/* --- passes --------------------------------------------------------------------------------------------------------------------- */
+
+static void move_epoch(void)
+{
+	uint64_t now = kernel.now_ns();
+	if (now - epoch_moved_ns < RECLAIM_TICK_NS)
+		return;
+	epoch_moved_ns = now;
+	atomic_fetch_add_explicit(&heap_epoch, 1, memory_order_relaxed);
+}
+
+/* A heap nobody works on: an orphan, or one that is still in the park it was in at the last look. */
+static bool is_quiet(struct heap *heap)
+{
+	uint32_t seq = atomic_load_explicit(&heap->park_seq, memory_order_relaxed);
+	bool seen = heap->park_seen == seq;
+	heap->park_seen = seq;
+	return seen;
+}
+
+static bool has_work(struct heap *heap)
+{
+	return atomic_load_explicit(&heap->changed_n, memory_order_relaxed) > 0 || atomic_load_explicit(&heap->remote_pages, memory_order_relaxed) != NULL ||
+	       atomic_load_explicit(&heap->listed_pages, memory_order_relaxed) != NULL ||
+	       atomic_load_explicit(&heap->retry, memory_order_relaxed);
+}
+
+static size_t sweep_heaps(bool force, struct reclaim_left *left)
+{
+	size_t bytes = 0;
+	for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
+		bool parked = atomic_load_explicit(&heap->state, memory_order_acquire) == HEAP_PARKED;
+		if (!parked || !has_work(heap))
+			continue;
+		if (force || is_quiet(heap))
+			bytes += sweep_parked(heap);
+		else
+			left->new_park = true;
+	}
+	return bytes;
+}
+
+/* Under full mlockall and the like every return is refused: try again ever more rarely, up to a minute. */
+static void note_refusals(const struct advise_counts *before)
+{
+	struct advise_counts now = advise_counts();
+	if (now.returned_bytes != before->returned_bytes)
+		back_off.refused = 0;
+	else if (now.failed_bytes != before->failed_bytes && back_off.refused < 10)
+		back_off.refused++;
+	else
+		return;
+	back_off.until_ns = back_off.refused == 0 ? 0 : kernel.now_ns() + (RECLAIM_TICK_NS << back_off.refused);
+}
+
+static size_t pass(bool force, struct reclaim_left *left)
+{
+	struct advise_counts before = advise_counts();
+	if (!force && back_off.until_ns > kernel.now_ns())
+		return 0;
+	move_epoch();
+	size_t bytes = sweep_heaps(force, left);
+	bytes += sweep_big(NULL, force, &left->more);
+	bytes += sweep_slices(force, &left->more);
+	note_refusals(&before);
+	return bytes;
+}
+
+size_t reclaim_pass(struct reclaim_left *left)
+{
+	lock_take(&lock);
+	size_t bytes = pass(false, left);
+	lock_release(&lock);
+	if (reclaim_on_tick != NULL)
+		reclaim_on_tick();
+	return bytes;
+}
+
+size_t reclaim_thread(void)
+{
+	struct heap *heap = heap_tls == &heap_empty ? NULL : heap_tls;
+	bool left = false;
+	if (heap == NULL)
+		return 0;
+	lock_take(&lock);
+	size_t bytes = sweep_own(heap);
+	bytes += sweep_big(heap, true, &left);
+	bytes += sweep_slices(true, &left);
+	lock_release(&lock);
+	return bytes;
+}
+
+size_t reclaim_collect(bool force)
+{
+	struct reclaim_left left = {0};
+	struct heap *heap = force && heap_tls != &heap_empty ? heap_tls : NULL;
+	lock_take(&lock);
+	size_t bytes = heap != NULL ? sweep_own(heap) : 0;
+	bytes += pass(force, &left);
+	lock_release(&lock);
+	return bytes;
+}
+
+/* --- around blocking calls --------------------------------------------------------------------------------------------------------- */
+
+void reclaim_idle_enter_slow(void)
+{
+	if (!scavenger_is_there())
+		reclaim_scavenger_start();
+	if (!scavenger_is_there() || !heap_park())
+		return;
+	atomic_fetch_add_explicit(&parks_n, 1, memory_order_relaxed);
+	bell_ring_now();
+}
+
+void reclaim_idle_leave_slow(void)
+{
+	heap_unpark();
+}
+
+/* --- numbers, fork ------------------------------------------------------------------------------------------------------------------ */
+
+struct reclaim_counts reclaim_counts(void)
+{
+	return (struct reclaim_counts){
+		.sweeps = atomic_load_explicit(&sweep_heaps_n, memory_order_relaxed),
+		.swept_pages = atomic_load_explicit(&sweep_pages_n, memory_order_relaxed),
+		.parks = atomic_load_explicit(&parks_n, memory_order_relaxed),
+		.wakes = scavenger_wakes(),
+	};
+}
+
+void reclaim_fork_prepare(void)
+{
+	heap_unpark();
+	scavenger_fork_prepare();
+	lock_take(&lock);
+}
+
+void reclaim_fork_done(bool child)
+{
+	lock_fork_done(&lock, child);
+	scavenger_fork_done(child);
+}

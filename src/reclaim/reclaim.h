@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Giving memory back: who is swept, when, and by whom. The rule in one sentence: what has been free for a tick or two, in heaps that
+ * nobody is using and in pages that nobody allocated from meanwhile, goes back to the kernel.
+ */
+#ifndef LULL_RECLAIM_RECLAIM_H
+#define LULL_RECLAIM_RECLAIM_H
+
+#include "base/base.h"
+
+/* Sweep the calling thread's heap now. Returns bytes the kernel accepted. */
+size_t reclaim_thread(void) hidden;
+/* Sweep what can be swept: all parked and ended heaps, medium and large pages, dirty slices. force: whatever its age, and the calling
+ * thread's own heap too; waits for a pass in progress. Returns bytes the kernel accepted. */
+size_t reclaim_collect(bool force) hidden;
+
+/* Around a call that may block. enter parks the thread when it has freed enough to be worth a sweep, and sees to it that the scavenger is
+ * there. Both leave errno alone. leave is harmless when enter did nothing. */
+void reclaim_idle_enter_slow(void) hidden;
+void reclaim_idle_leave_slow(void) hidden;
+/* Changed pages that make a park worthwhile: 4 pages of 64 KiB are at most 256 KiB unreturned per thread. */
+#define RECLAIM_PARK_PAGES 4
+
+/* Start the scavenger. Called by the api layer on its slow paths, outside every lock, when bell_unanswered (kernel/bell.h) says that
+ * something was freed that is worth its attention. Where there can be no thread, makes a pass inline instead. Leaves errno alone. */
+void reclaim_scavenger_start(void) hidden;
+
+/* End the scavenger and wait for it; it starts again when there is something to do. For calls that demand a single-threaded process. */
+void reclaim_scavenger_stop(void) hidden;
+void reclaim_enable_scavenger(bool on) hidden; /* LULL_SCAVENGER */
+/* Called by the scavenger on each tick, or NULL. Set at start. */
+extern void (*reclaim_on_tick)(void) hidden;
+
+struct reclaim_counts {
+	uint64_t sweeps, swept_pages, parks, wakes;
+};
+struct reclaim_counts reclaim_counts(void) hidden;
+
+/* fork; order of locks: reclaim, heaps, regions, meta */
+void reclaim_fork_prepare(void) hidden;
+void reclaim_fork_done(bool child) hidden;
+
+#endif
