@@ -53,6 +53,16 @@ static inline bool is_pow2(size_t x)
 	return x != 0 && (x & (x - 1)) == 0;
 }
 
+/* In the middle of a spin: give the other hardware thread the core for a moment. */
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
 /* align: a power of two. Wraps when X is within ALIGN of SIZE_MAX: callers bound X by PTRDIFF_MAX first. */
 static inline size_t align_up(size_t x, size_t align)
 {

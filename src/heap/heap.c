@@ -113,8 +113,11 @@ void *heap_alloc_aligned(size_t size, size_t align)
 static struct page *page_of_block(const void *p)
 {
 	struct page *page = page_of(p);
-	if (page == NULL) /* ours, but nothing lives there: it was freed before */
-		report_misuse(region_record(p) == NULL ? "invalid pointer" : "double free", p);
+	if (page == NULL) {
+		/* ours, but nothing lives there: it was freed before */
+		bool freed = region_record(p) != NULL && !page_is_inside_single(p);
+		report_misuse(freed ? "double free" : "invalid pointer", p);
+	}
 	if (!page_is_block(page, p))
 		report_misuse("invalid pointer", p);
 	return page;

@@ -186,8 +186,10 @@ static void push_remote_page(struct heap *heap, struct page *page)
  * as it is not 0 its blocks count as used, so neither page nor heap can go. */
 void small_push_remote(struct page *page, void *block)
 {
-	if (page_push_remote(page, block))
-		push_remote_page(atomic_load_explicit(&page->owner, memory_order_acquire), page);
+	if (!page_push_remote(page, block))
+		return;
+	push_remote_page(atomic_load_explicit(&page->owner, memory_order_acquire), page);
+	heap_note_freed(SLICE_SIZE); /* what a page can hold: its owner may be asleep, and then only a sweep finds the blocks */
 }
 
 void small_take_remote(struct heap *heap)

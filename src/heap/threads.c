@@ -126,7 +126,7 @@ static void heap_run(struct heap *heap)
 		if (i >= WANT_SPINS)
 			kernel.futex_wait(&heap->state, HEAP_SWEEPING, KERNEL_NO_TIMEOUT);
 		else
-			__builtin_ia32_pause();
+			cpu_relax();
 	}
 	atomic_store_explicit(&heap->wanted, 0, memory_order_relaxed);
 }

@@ -19,10 +19,10 @@
 #define ADVISE_CALL_BYTES (8 * MIB)
 
 struct advise_range {
-	char *addr;     /* OS-page aligned */
-	size_t len;     /* bytes, > 0, a multiple of the OS page size */
-	void *owner;    /* the caller's word: what the range belongs to */
-	uint64_t bits;  /* the caller's word: which parts of it */
+	char *addr;    /* OS-page aligned */
+	size_t len;    /* bytes, > 0, a multiple of the OS page size */
+	void *owner;   /* the caller's word: what the range belongs to */
+	uint64_t bits; /* the caller's word: which parts of it */
 };
 
 struct advise_batch {

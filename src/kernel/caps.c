@@ -110,6 +110,21 @@ struct probe {
 	volatile ssize_t answer; /* the child's */
 };
 
+static void probe_try(struct probe *probe)
+{
+	struct iovec vec = {.iov_base = probe->page, .iov_len = OS_PAGE_SIZE};
+
+	probe->answer = kernel.process_madvise(&vec, 1, MADV_DONTNEED);
+}
+
+#ifdef __SANITIZE_THREAD__
+/* ThreadSanitizer takes any child for one of fork, with memory of its own, and loses track of this process: no child there. */
+static int probe_clone(struct probe *probe)
+{
+	probe_try(probe);
+	return 0;
+}
+#else
 /* A filter's kill dumps core, of all our memory. A limit of 1 stops that for core files and, as its special case (core(5)), for
  * core handlers behind a pipe. The limit is the child's own. */
 static void probe_without_core(void)
@@ -121,11 +136,8 @@ static void probe_without_core(void)
 
 static int probe_child(void *arg)
 {
-	struct probe *probe = arg;
-	struct iovec vec = {.iov_base = probe->page, .iov_len = OS_PAGE_SIZE};
-
 	probe_without_core();
-	probe->answer = kernel.process_madvise(&vec, 1, MADV_DONTNEED);
+	probe_try(arg);
 	return 0;
 }
 
@@ -142,6 +154,7 @@ static int probe_clone(struct probe *probe)
 			;
 	return err;
 }
+#endif
 
 static int probe_in_child(struct probe *probe)
 {

@@ -11,15 +11,6 @@
  * 140 cycles each since Skylake), so a spin never costs more than the sleep it may save. */
 #define SPIN_TRIES 100
 
-static inline void spin_pause(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
 /* False when somebody already sleeps: queue up behind instead of racing. */
 static bool spin_take(struct lock *lock)
 {
@@ -30,7 +21,7 @@ static bool spin_take(struct lock *lock)
 			return false;
 		if (seen == 0 && lock_try(lock))
 			return true;
-		spin_pause();
+		cpu_relax();
 	}
 	return false;
 }

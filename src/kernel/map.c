@@ -69,3 +69,8 @@ void map_release(char *addr, size_t len)
 	if (kernel.munmap(addr, len) != 0)
 		kernel.madvise(addr, len, MADV_DONTNEED);
 }
+
+void map_no_huge_pages(char *addr, size_t len)
+{
+	kernel.madvise(addr, len, MADV_NOHUGEPAGE);
+}

@@ -15,6 +15,8 @@ bool map_commit(char *addr, size_t len);
 /* Drop contents, access and commit charge of a part of a reservation (mapped afresh without access: the only way that gives the
  * charge back under vm.overcommit_memory=2). */
 bool map_decommit(char *addr, size_t len);
+/* Ask for no huge pages here; refused where the kernel has none, which is as good. */
+void map_no_huge_pages(char *addr, size_t len);
 void map_release(char *addr, size_t len);
 
 #endif

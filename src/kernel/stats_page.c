@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Creating the statistics page and replacing it after fork. Raw system calls only: no allocation, errno untouched, usable in a fork
- * child of a threaded program. Every call may be refused (filters, limits, old kernels) and then there is simply no page.
+ * Creating the statistics page and leaving it to the parent after fork. Raw system calls only: no allocation, errno untouched, usable in
+ * a fork child of a threaded program. Every call may be refused (filters, limits, old kernels) and then there is simply no page.
  */
 #include "kernel/stats_page.h"
 
@@ -9,8 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -28,7 +26,8 @@ static const int fd_floors[] = {1000, 100};
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static struct {
-	struct lull_stats *page; /* NULL before it is opened */
+	struct lull_stats *page; /* NULL before it is first opened; after fork private memory until it is opened again */
+	bool is_shared;          /* the page is this process's memfd */
 	int fd;                  /* the memfd's number, or -1; the program may have closed it and put its own file there */
 	dev_t dev;               /* what the number referred to when it was ours */
 	ino_t ino;
@@ -151,47 +150,31 @@ struct lull_stats *stats_page_open(void)
 	intptr_t addr;
 	int fd;
 
-	if (state.page != NULL)
+	if (state.is_shared)
 		return state.page;
 	fd = create();
 	if (fd < 0)
 		return NULL;
-	addr = call_mmap(NULL, MAP_SHARED, fd);
+	addr = call_mmap(state.page, MAP_SHARED | (state.page != NULL ? MAP_FIXED : 0), fd);
 	if (addr < 0) {
 		sys_close(fd);
 		return NULL;
 	}
 	state.page = (struct lull_stats *)addr;
 	remember_fd(fd);
+	state.is_shared = true;
 	fill_head(state.page);
 	return state.page;
 }
 
-/* A fresh memfd over the old page, or private memory when that is refused. Putting a mapping of the same length over another needs no
- * more address space or mappings than there were, so the second does not fail. */
-static void replace_mapping(void)
-{
-	int fd = create();
-
-	if (fd >= 0 && call_mmap(state.page, MAP_SHARED | MAP_FIXED, fd) >= 0) {
-		remember_fd(fd);
-		return;
-	}
-	if (fd >= 0)
-		sys_close(fd);
-	call_mmap(state.page, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
-}
-
+/* Most fork children execute another program or end soon: they pay for three calls here, and for a page of their own only when they come
+ * to have something to show. A mapping put over one of the same length needs no more address space or mappings than there were,
+ * so the kernel has no reason to refuse it. */
 void stats_page_renew(void)
 {
-	struct lull_stats numbers;
-
-	if (state.page == NULL)
+	if (!state.is_shared)
 		return;
-	memcpy(&numbers, state.page, sizeof(numbers));
-	numbers.magic = 0;
 	close_inherited_fd();
-	replace_mapping();
-	memcpy(state.page, &numbers, sizeof(numbers));
-	fill_head(state.page);
+	call_mmap(state.page, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
+	state.is_shared = false;
 }

@@ -17,11 +17,11 @@
 #define STATS_PAGE_BYTES (2 * OS_PAGE_SIZE)
 
 /* Returns the page, zero but for magic, version, size and pid, to stay at its address for the life of the process and of its forks; the
- * same one on every call. NULL when anything was refused: then nothing is left open or mapped. */
+ * same one on every call. NULL when anything was refused: then nothing is left open, and a later call tries anew. */
 struct lull_stats *stats_page_open(void) hidden;
 
-/* In a fork child, before it writes any statistics: gives it a page of its own at the same address, the numbers carried over, the control
- * word clear. When a new memfd is refused the page becomes private memory, which nobody else sees. Nothing to do when never opened. */
+/* In a fork child, before it writes any statistics: the page at this address is the child's alone from here on, private and zero. It is
+ * visible to others, with its own pid, once the child calls stats_page_open; the parent's is left as it is. */
 void stats_page_renew(void) hidden;
 
 #endif

@@ -29,6 +29,18 @@ struct page *page_of(const void *addr)
 	return kind == PAGE_NONE || kind == PAGE_DYING ? NULL : page;
 }
 
+bool page_is_inside_single(const void *addr)
+{
+	char *slice = (char *)align_down((uintptr_t)addr, SLICE_SIZE);
+	const struct page *page = region_record(slice);
+	while (page != NULL && atomic_load_explicit(&page->kind, memory_order_relaxed) == PAGE_NONE) {
+		slice -= SLICE_SIZE;
+		page = region_record(slice);
+	}
+	return page != NULL && atomic_load_explicit(&page->kind, memory_order_relaxed) == PAGE_SINGLE &&
+	       (size_t)((const char *)addr - page->start) < page->bytes;
+}
+
 bool page_is_block(const struct page *page, const void *addr)
 {
 	size_t offset = (size_t)((const char *)addr - page->start);
@@ -76,6 +88,7 @@ static void init_big(struct page *page, unsigned slices, bool clean)
 	atomic_store_explicit(&page->away_blocks, clean ? page_full_word(page) : 0, memory_order_relaxed);
 	atomic_store_explicit(&page->listed_next, NULL, memory_order_relaxed);
 	atomic_store_explicit(&page->stamp, 0, memory_order_relaxed);
+	page->dirty_end = clean ? 0 : (uint32_t)(slices * SLICE_SIZE);
 	page->place = PLACE_FULL;
 	page->changed_prev = NULL;
 	for (unsigned i = 1; i < slices; i++) {

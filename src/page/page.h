@@ -54,7 +54,11 @@ struct page {
 	};
 	uint64_t key;                /* small: start ^ secret, so that address ^ key is an encoded offset */
 	char *start;                 /* first block, which is the page's first byte. Constant while the page lives */
-	uint32_t used;               /* small: blocks handed out, remotely freed ones included, plus 1 while the page is current */
+	union {
+		uint32_t used;       /* small: blocks handed out, remotely freed ones included, plus 1 while the page is current */
+		uint32_t dirty_end;  /* medium, large: the page's bytes while those past the last block may be resident, else 0. The sweep that
+		                      * holds the last block */
+	};
 	uint32_t block_bytes;        /* constant while the page lives; 0 for singletons */
 	uint16_t capacity;           /* blocks the page has room for. Constant */
 	uint16_t formed;             /* small: blocks that exist so far. Interior records: slices back to the head */
@@ -93,6 +97,9 @@ extern struct page page_empty hidden;
 
 /* The head record of the page ADDR points into, or NULL when ADDR is not inside a live page. Valid for any value. */
 struct page *page_of(const void *addr) hidden;
+
+/* True when ADDR is somewhere inside a live singleton. Slow: for the message of a process about to end. */
+bool page_is_inside_single(const void *addr) hidden;
 
 /* True when ADDR is where a block of PAGE begins. Any thread. */
 bool page_is_block(const struct page *page, const void *addr) hidden;

@@ -135,6 +135,8 @@ unsigned page_take_remote(struct page *page)
 	if (n > page->used)
 		report_misuse("double free", page->start + (uint32_t)remote - 1);
 	uint64_t first = (uint32_t)remote - 1;
+	if (first / page->block_bytes >= page->formed)
+		report_misuse("invalid pointer", page->start + first);
 	uint64_t last = first;
 	for (unsigned i = 1; i < n; i++) {
 		last = page_next(page, last);

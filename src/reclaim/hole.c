@@ -57,6 +57,16 @@ static uint32_t find_units(struct page *page)
 	return units | (tail_units(page) & ~(uint32_t)page->away);
 }
 
+/* OS pages the kernel refused last time: off the list already, resident still. */
+static uint32_t take_refused(struct page *page)
+{
+	uint32_t flight = atomic_load_explicit(&page->flight, memory_order_relaxed);
+	uint32_t refused = page->away & (flight >> 16) & ~flight;
+	if (refused != 0)
+		atomic_fetch_and_explicit(&page->flight, ~(refused << 16), memory_order_relaxed);
+	return refused;
+}
+
 /* Relink the list without the blocks that overlap UNITS. */
 static void unlist(struct page *page, uint32_t units)
 {
@@ -75,10 +85,12 @@ static void unlist(struct page *page, uint32_t units)
 void hole_small(struct advise_batch *batch, struct page *page)
 {
 	uint32_t units = find_units(page);
+	if (units != 0)
+		unlist(page, units);
+	page->away |= (uint16_t)units;
+	units |= take_refused(page);
 	if (units == 0)
 		return;
-	unlist(page, units);
-	page->away |= (uint16_t)units;
 	atomic_fetch_or_explicit(&page->flight, units, memory_order_relaxed);
 	page_check(page);
 	while (units != 0) {
@@ -145,6 +157,10 @@ bool hole_big(struct advise_batch *batch, struct page *page, bool force)
 		uint64_t run = bits_low(n) << first;
 		uintptr_t from = align_up((uintptr_t)page->start + (size_t)first * page->block_bytes, OS_PAGE_SIZE);
 		uintptr_t to = align_down((uintptr_t)page->start + (size_t)(first + n) * page->block_bytes, OS_PAGE_SIZE);
+		if (first + n == page->capacity && page->dirty_end != 0) {
+			to = (uintptr_t)page->start + page->dirty_end;
+			page->dirty_end = 0;
+		}
 		advise_batch_add(batch, (char *)from, to - from, page, run);
 		held &= ~run;
 	}

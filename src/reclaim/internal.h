@@ -18,6 +18,7 @@
 struct reclaim_left {
 	bool more;     /* something is too young still, or was refused */
 	bool new_park; /* a heap was parked a moment ago */
+	uint64_t wait_ns; /* no pass before this much later: the kernel refuses everything */
 };
 
 /* One pass over everything that is old enough. Returns bytes the kernel accepted. */

@@ -79,8 +79,12 @@ static void note_refusals(const struct advise_counts *before)
 static size_t pass(bool force, struct reclaim_left *left)
 {
 	struct advise_counts before = advise_counts();
-	if (!force && back_off.until_ns > kernel.now_ns())
+	uint64_t now = kernel.now_ns();
+	if (!force && back_off.until_ns > now) {
+		left->more = true;
+		left->wait_ns = back_off.until_ns - now;
 		return 0;
+	}
 	move_epoch();
 	size_t bytes = sweep_heaps(force, left);
 	bytes += sweep_big(NULL, force, &left->more);

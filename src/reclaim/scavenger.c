@@ -53,6 +53,8 @@ static void *scavenge(void *unused)
 		uint64_t tick = left.new_park ? RECLAIM_PARK_NS : RECLAIM_TICK_NS;
 		if (quiet >= RECLAIM_QUIET_TICKS)
 			bell_wait(KERNEL_NO_TIMEOUT);
+		else if (left.wait_ns > tick)
+			bell_wait(left.wait_ns);
 		else
 			bell_doze(tick);
 		atomic_fetch_add_explicit(&scavenger.wakes, 1, memory_order_relaxed);

@@ -22,10 +22,11 @@ static bool batch_has_room(unsigned ranges)
 }
 
 /* Queue holes of changed pages until the batch is full or the thread wants its heap. True: there is more to look at. Holder. */
-static bool sweep_part(struct heap *heap)
+static bool sweep_part(struct heap *heap, bool first)
 {
 	heap_take_remote(heap);
-	if (atomic_exchange_explicit(&heap->retry, 0, memory_order_relaxed))
+	/* once a sweep: what this one is refused waits for the next */
+	if (first && atomic_exchange_explicit(&heap->retry, 0, memory_order_relaxed))
 		heap_touch_all(heap);
 	heap_retire_empty(heap);
 	while (heap->changed != NULL && batch_has_room(HOLE_RANGES_SMALL)) {
@@ -49,10 +50,9 @@ static void begin(void)
 size_t sweep_own(struct heap *heap)
 {
 	size_t bytes = 0;
-	bool more = true;
 	begin();
-	while (more) {
-		more = sweep_part(heap);
+	for (bool more = true, first = true; more; first = false) {
+		more = sweep_part(heap, first);
 		bytes += advise_batch_flush(&holes);
 	}
 	return bytes;
@@ -61,10 +61,9 @@ size_t sweep_own(struct heap *heap)
 size_t sweep_parked(struct heap *heap)
 {
 	size_t bytes = 0;
-	bool more = true;
 	begin();
-	while (more && heap_claim(heap)) {
-		more = sweep_part(heap);
+	for (bool more = true, first = true; more && heap_claim(heap); first = false) {
+		more = sweep_part(heap, first);
 		heap_unclaim(heap);
 		bytes += advise_batch_flush(&holes);
 	}
@@ -135,17 +134,17 @@ static void sweep_region(struct region *region, bool force)
 
 size_t sweep_slices(bool force, bool *ret_left)
 {
-	size_t bytes = 0;
+	uint64_t before = advise_counts().returned_bytes;
 	bool strict = rlimit_overcommit() == 2;
 	advise_batch_init(&slices, slices_done);
 	for (size_t i = 0; i < region_n(); i++) {
 		struct region *region = region_at(i);
 		sweep_region(region, force);
-		bytes += advise_batch_flush(&slices);
+		advise_batch_flush(&slices);
 		if (region_purge_age(region) > 0)
 			*ret_left = true;
 		if (strict)
 			region_uncommit(region);
 	}
-	return bytes;
+	return advise_counts().returned_bytes - before;
 }

@@ -22,7 +22,7 @@ struct region_primary region_primary = {0};
 static struct {
 	struct lock lock;              /* guards growth of the table */
 	_Atomic size_t n;              /* release: pairs with the acquire in region_n */
-	struct region *region[REGIONS_MAX];
+	struct region region[REGIONS_MAX];
 } table;
 
 /* --- the table ------------------------------------------------------------------------------------------------------------------ */
@@ -34,14 +34,14 @@ size_t region_n(void)
 
 struct region *region_at(size_t i)
 {
-	return table.region[i];
+	return &table.region[i];
 }
 
 struct region *region_of(const void *addr)
 {
 	size_t n = region_n();
 	for (size_t i = 0; i < n; i++) {
-		struct region *region = table.region[i];
+		struct region *region = &table.region[i];
 		if ((size_t)((const char *)addr - region->base) < region->slices * SLICE_SIZE)
 			return region;
 	}
@@ -75,31 +75,37 @@ void *region_record(const void *addr)
 static bool region_alloc_maps(struct region *region)
 {
 	size_t words = region->slices / CHUNK_SLICES;
-	size_t bytes = words * sizeof(uint64_t);
-	region->free = meta_alloc(bytes);
-	region->dirty = meta_alloc(bytes);
-	region->young = meta_alloc(bytes);
-	region->freed = meta_alloc(bytes);
-	region->uncommitted = meta_alloc(align_up(words, 64) / 8);
-	return region->free && region->dirty && region->young && region->freed && region->uncommitted;
+	/* one allocation, so that a refusal leaves nothing behind */
+	uint64_t *maps = meta_alloc((4 * words + align_up(words, 64) / 64) * sizeof(uint64_t));
+	if (maps == NULL)
+		return false;
+	region->free = maps;
+	region->dirty = maps + words;
+	region->young = maps + 2 * words;
+	region->freed = (_Atomic uint64_t *)(maps + 3 * words);
+	region->uncommitted = maps + 4 * words;
+	return true;
 }
 
-/* The free map counts slices below the limit only, so that an untouched region's map is untouched as well. */
-static struct region *region_create(size_t bytes)
+/* The maps say "taken" for slices above the limit, so that those of an untouched region are untouched as well. */
+static bool region_create(struct region *region, size_t bytes)
 {
-	struct region *region = meta_alloc(sizeof(*region));
-	if (region == NULL)
-		return NULL;
+	size_t record_bytes = align_up(bytes / SLICE_SIZE * RECORD_SIZE, OS_PAGE_SIZE);
 	region->slices = bytes / SLICE_SIZE;
+	region->step = STEP_FIRST;
 	region->base = map_reserve(bytes, CHUNK_SLICES * SLICE_SIZE);
 	if (region->base == NULL)
-		return NULL;
-	region->records = map_reserve(align_up(region->slices * RECORD_SIZE, OS_PAGE_SIZE), OS_PAGE_SIZE);
-	region->step = STEP_FIRST;
-	if (region->records != NULL && region_alloc_maps(region))
-		return region;
+		return false;
+	region->records = map_reserve(record_bytes, OS_PAGE_SIZE);
+	if (region->records != NULL && region_alloc_maps(region)) {
+		/* a huge page would bring 2 MiB where 4 KiB are used, and keep them though a part was returned */
+		map_no_huge_pages(region->base, bytes);
+		return true;
+	}
+	if (region->records != NULL)
+		map_release(region->records, record_bytes);
 	map_release(region->base, bytes);
-	return NULL;
+	return false;
 }
 
 /* Under RLIMIT_AS take at most a quarter of it at once: the program maps things too. */
@@ -114,10 +120,8 @@ static size_t region_bytes_to_try(size_t need)
 	return bytes;
 }
 
-static void region_publish(struct region *region)
+static void region_publish(struct region *region, size_t n)
 {
-	size_t n = atomic_load_explicit(&table.n, memory_order_relaxed);
-	table.region[n] = region;
 	if (n == 0) {
 		region_primary.base = (uintptr_t)region->base;
 		region_primary.records = region->records;
@@ -134,10 +138,10 @@ static bool region_add(size_t n, size_t seen)
 	for (size_t bytes = region_bytes_to_try(need); !done && region_n() < REGIONS_MAX; bytes /= 2) {
 		if (bytes < max_size(need, REGION_BYTES_MIN))
 			bytes = need;
-		struct region *region = region_create(bytes);
-		done = region != NULL;
+		size_t next = region_n();
+		done = region_create(&table.region[next], bytes);
 		if (done)
-			region_publish(region);
+			region_publish(&table.region[next], next);
 		else if (bytes == need || bytes <= REGION_BYTES_MIN)
 			break;
 	}
@@ -197,7 +201,7 @@ static bool region_grow_to(struct region *region, size_t to)
 		return false;
 	map_set(region->free, from, to - from, true);
 	atomic_store_explicit(&region->limit, to, memory_order_release);
-	if (region == table.region[0])
+	if (region == &table.region[0])
 		atomic_store_explicit(&region_primary.limit, to, memory_order_relaxed);
 	return true;
 }
@@ -205,6 +209,8 @@ static bool region_grow_to(struct region *region, size_t to)
 static bool region_grow(struct region *region, size_t to)
 {
 	size_t from = atomic_load_explicit(&region->limit, memory_order_relaxed);
+	if (to <= from)
+		return true;
 	size_t more = min_size(max_size(to, from + region->step), region->slices);
 	if (region_grow_to(region, more)) {
 		region->step = min_size(max_size(STEP_FIRST, more / 8), STEP_MAX);
@@ -215,29 +221,44 @@ static bool region_grow(struct region *region, size_t to)
 
 /* --- finding slices ------------------------------------------------------------------------------------------------------------- */
 
+/* The first slice at or after SLICE whose address is a multiple of ALIGN slices. */
+static size_t slice_align_up(const struct region *region, size_t slice, size_t align)
+{
+	size_t first = (uintptr_t)region->base >> SLICE_SHIFT;
+	return align_up(first + slice, align) - first;
+}
+
 static bool slices_are_free(const struct region *region, size_t slice, size_t n)
 {
 	return map_count(region->free, slice, n) == n;
 }
 
-/* The first N free slices aligned to ALIGN below END, or SIZE_MAX. A run may go on into slices not usable yet, which are free too. */
+/* The first bit at or after FROM that has VALUE, or END. */
+static size_t map_find(const uint64_t *map, size_t from, size_t end, bool value)
+{
+	while (from < end) {
+		uint64_t word = (value ? map[from / 64] : ~map[from / 64]) >> (from % 64);
+		if (word != 0)
+			return min_size(from + bit_lowest(word), end);
+		from = (from / 64 + 1) * 64;
+	}
+	return end;
+}
+
+/* The first N free slices aligned to ALIGN that begin below END, or SIZE_MAX. A run that reaches END goes on in slices that are not
+ * usable yet, all of them free. */
 static size_t find_run(const struct region *region, size_t n, size_t align, size_t end)
 {
-	size_t slice = align_up(region->first * CHUNK_SLICES, align);
-	while (slice < end) {
-		if (region->free[slice / 64] == 0 && slice % 64 == 0) {
-			slice = align_up(slice + 64, align);
-			continue;
-		}
-		size_t have = min_size(n, end - slice);
-		size_t i = 0;
-		while (i < have && map_test(region->free, slice + i))
-			i += slice % 64 == 0 && i % 64 == 0 && i + 64 <= have && region->free[(slice + i) / 64] == ~UINT64_C(0) ? 64 : 1;
-		if (i == have)
+	size_t slice = region->first * CHUNK_SLICES;
+	for (;;) {
+		slice = slice_align_up(region, map_find(region->free, slice, end, true), align);
+		if (slice >= end)
+			return SIZE_MAX;
+		size_t stop = map_find(region->free, slice, min_size(end, slice + n), false);
+		if (stop == slice + n || stop == end)
 			return slice + n <= region->slices ? slice : SIZE_MAX;
-		slice = align_up(slice + i + 1, align);
+		slice = stop;
 	}
-	return SIZE_MAX;
 }
 
 /* One slice, a dirty one if there is any: it needs no fault. */
@@ -310,16 +331,17 @@ static size_t find_slices(const struct region *region, size_t n, size_t align)
 		slice = find_dirty(region, n, limit);
 	if (slice == SIZE_MAX)
 		slice = find_run(region, n, align, limit);
-	if (slice == SIZE_MAX && align_up(limit, align) + n <= region->slices)
-		slice = align_up(limit, align);
+	if (slice == SIZE_MAX && slice_align_up(region, limit, align) + n <= region->slices)
+		slice = slice_align_up(region, limit, align);
 	return slice;
 }
 
-static char *alloc_from(struct region *region, size_t n, size_t align, bool *ret_clean)
+static char *alloc_from(struct region *region, size_t n, size_t align, bool *ret_clean, bool *ret_refused)
 {
 	lock_take(&region->lock);
 	size_t slice = find_slices(region, n, align);
 	char *addr = NULL;
+	*ret_refused = slice != SIZE_MAX;
 	if (slice != SIZE_MAX && take_slices(region, slice, n, ret_clean)) {
 		addr = slice_addr(region, slice);
 		size_t limit = atomic_load_explicit(&region->limit, memory_order_relaxed);
@@ -338,11 +360,17 @@ char *region_alloc(size_t n, size_t align, bool *ret_clean)
 		return NULL;
 	for (;;) {
 		size_t seen = region_n();
+		bool refused = false;
 		for (size_t i = 0; i < seen; i++) {
-			char *addr = alloc_from(table.region[i], n, align, ret_clean);
+			bool here;
+			char *addr = alloc_from(&table.region[i], n, align, ret_clean, &here);
 			if (addr != NULL)
 				return addr;
+			refused |= here;
 		}
+		/* there is room, but no memory: another region would not have it either */
+		if (refused)
+			return NULL;
 		/* regions start at chunk boundaries: a stricter alignment needs room to move */
 		if (!region_add(align > CHUNK_SLICES ? n + align : n, seen))
 			return NULL;
@@ -444,16 +472,32 @@ size_t region_purge_age(struct region *region)
 	return dirty;
 }
 
-void region_uncommit(struct region *region)
+static bool hold_idle_chunk(struct region *region, size_t c)
 {
 	lock_take(&region->lock);
-	size_t chunks = atomic_load_explicit(&region->limit, memory_order_relaxed) / CHUNK_SLICES;
-	for (size_t c = 0; c < chunks; c++) {
-		bool idle = region->free[c] == ~UINT64_C(0) && region->dirty[c] == 0 && !map_test(region->uncommitted, c);
-		if (idle && map_decommit(slice_addr(region, c * CHUNK_SLICES), CHUNK_SLICES * SLICE_SIZE))
-			map_set(region->uncommitted, c, 1, true);
-	}
+	bool inside = (c + 1) * CHUNK_SLICES <= atomic_load_explicit(&region->limit, memory_order_relaxed);
+	bool idle = inside && region->free[c] == ~UINT64_C(0) && region->dirty[c] == 0 && !map_test(region->uncommitted, c);
+	if (idle)
+		region->free[c] = 0;
 	lock_release(&region->lock);
+	return idle;
+}
+
+void region_uncommit(struct region *region)
+{
+	size_t chunks = atomic_load_explicit(&region->limit, memory_order_acquire) / CHUNK_SLICES;
+	for (size_t c = 0; c < chunks; c++) {
+		if (!hold_idle_chunk(region, c))
+			continue;
+		char *chunk = slice_addr(region, c * CHUNK_SLICES);
+		bool gone = map_decommit(chunk, CHUNK_SLICES * SLICE_SIZE);
+		if (gone)
+			map_no_huge_pages(chunk, CHUNK_SLICES * SLICE_SIZE); /* it is a new mapping */
+		lock_take(&region->lock);
+		put_slices(region, c * CHUNK_SLICES, CHUNK_SLICES, true, false);
+		map_set(region->uncommitted, c, 1, gone);
+		lock_release(&region->lock);
+	}
 }
 
 /* --- numbers, fork -------------------------------------------------------------------------------------------------------------- */
@@ -462,7 +506,7 @@ struct region_counts region_counts(void)
 {
 	struct region_counts counts = {0};
 	for (size_t i = 0; i < region_n(); i++) {
-		struct region *region = table.region[i];
+		struct region *region = &table.region[i];
 		lock_take(&region->lock);
 		size_t limit = atomic_load_explicit(&region->limit, memory_order_relaxed);
 		size_t gone = map_count(region->uncommitted, 0, limit / CHUNK_SLICES) * CHUNK_SLICES;
@@ -479,12 +523,12 @@ void region_fork_prepare(void)
 {
 	lock_take(&table.lock);
 	for (size_t i = 0; i < region_n(); i++)
-		lock_take(&table.region[i]->lock);
+		lock_take(&table.region[i].lock);
 }
 
 void region_fork_done(bool child)
 {
 	for (size_t i = region_n(); i-- > 0;)
-		lock_fork_done(&table.region[i]->lock, child);
+		lock_fork_done(&table.region[i].lock, child);
 	lock_fork_done(&table.lock, child);
 }
