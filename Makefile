@@ -24,7 +24,6 @@ LIBDIR ?= $(PREFIX)/lib
 OUT := out/$(VARIANT)
 
 CC ?= cc
-CXX ?= c++
 AR ?= ar
 OBJCOPY ?= objcopy
 
@@ -49,7 +48,6 @@ LIB_FLAGS := $(C_FLAGS) $(VERSION_FLAG) -fPIC -fvisibility=hidden -fno-semantic-
 # nodelete: threads may still run in the library when a program closes it; now and relro: no writable function pointers.
 SO_FLAGS := -shared -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -Wl,-z,nodelete -Wl,-soname,liblull.so.$(SOVERSION)
 EXPORTS := $(wildcard src/api/exports.map)
-CXX_FLAGS := -std=c++17 $(WARNINGS) $(FLAGS) $(INCLUDES) -Itests $(NO_BUILTIN)
 TEST_FLAGS := $(C_FLAGS) -Itests
 TOOL_FLAGS := $(C_FLAGS) $(VERSION_FLAG) -Ikmod-free-tools
 TOOL_LIBS := -ljansson
@@ -62,10 +60,9 @@ CORE_SRC := $(filter-out src/api/%,$(wildcard src/*/*.c))
 API_SRC := $(wildcard src/api/*.c)
 TOOL_SRC := $(wildcard kmod-free-tools/*.c kmod-free-tools/common/*.c)
 SUPPORT_SRC := $(wildcard tests/support/*.c)
-# Tests by what they may see: the inside (linked to the prefixed form), the public library, or nothing (they run under the preload).
+# Tests by what they may see: the inside (linked to the prefixed form), or nothing (programs for the scripts beside them).
 INSIDE_SRC := $(wildcard tests/unit/*/test_*.c tests/kernel/*.c tests/fallback/*.c tests/stress/*.c)
-PUBLIC_SRC := $(wildcard tests/api/*.c tests/api/*.cc)
-PLAIN_SRC := $(wildcard tests/misuse/*.c tests/interpose/*.c tests/idle/*.c tests/tools/*.c tests/bench/*.c)
+PLAIN_SRC := $(wildcard tests/misuse/*.c tests/idle/*.c tests/tools/*.c)
 
 CORE_OBJ := $(CORE_SRC:%.c=$(OUT)/obj/%.o)
 OVERRIDE_OBJ := $(CORE_OBJ) $(API_SRC:%.c=$(OUT)/obj/override/%.o)
@@ -73,14 +70,13 @@ PREFIXED_OBJ := $(CORE_OBJ) $(API_SRC:%.c=$(OUT)/obj/prefixed/%.o)
 TOOL_OBJ := $(TOOL_SRC:%.c=$(OUT)/obj/%.o)
 SUPPORT_OBJ := $(SUPPORT_SRC:%.c=$(OUT)/obj/%.o)
 INSIDE := $(INSIDE_SRC:%.c=$(OUT)/%)
-PUBLIC := $(patsubst %.cc,$(OUT)/%,$(PUBLIC_SRC:%.c=$(OUT)/%))
 PLAIN := $(PLAIN_SRC:%.c=$(OUT)/%)
 
 PREFIXED := $(OUT)/liblull-prefixed.a
 # A sanitizer brings its own malloc, so those variants have the prefixed form only.
 ifneq ($(filter $(VARIANT),release debug),)
 PRODUCTS := $(OUT)/liblull.so $(OUT)/liblull.a $(PREFIXED) $(if $(TOOL_SRC),$(OUT)/lull)
-TEST_PROGRAMS := $(INSIDE) $(PUBLIC) $(PLAIN)
+TEST_PROGRAMS := $(INSIDE) $(PLAIN)
 else
 PRODUCTS := $(PREFIXED)
 TEST_PROGRAMS := $(INSIDE)
@@ -147,14 +143,6 @@ $(OUT)/tests/libsupport.a: $(SUPPORT_OBJ)
 $(INSIDE): $(OUT)/%: $(OUT)/obj/%.o $(OUT)/tests/libsupport.a $(PREFIXED)
 	@mkdir -p $(@D)
 	$(call say,link   )$(Q)$(CC) $(FLAGS) -o $@ $^ $(CHECK_LIBS)
-
-$(OUT)/obj/tests/%.o: tests/%.cc Makefile
-	@mkdir -p $(@D)
-	$(call say,compile)$(Q)$(CXX) $(CXX_FLAGS) $(DEPEND) -c -o $@ $<
-
-$(PUBLIC): $(OUT)/%: $(OUT)/obj/%.o $(OUT)/tests/libsupport.a $(OUT)/liblull.so
-	@mkdir -p $(@D)
-	$(call say,link   )$(Q)$(CXX) $(FLAGS) -o $@ $(filter %.o %support.a,$^) -L$(OUT) -llull -Wl,-rpath,$(abspath $(OUT)) $(CHECK_LIBS)
 
 $(PLAIN): $(OUT)/%: $(OUT)/obj/%.o
 	@mkdir -p $(@D)
@@ -231,7 +219,7 @@ help:
 	@echo '  PREFIX=         for install, default /usr/local'
 	@echo '  LIBDIR=         for install, default PREFIX/lib'
 	@echo '  DESTDIR=        for install: put everything under this folder'
-	@echo '  CC= CXX=        the compilers, default cc and c++'
+	@echo '  CC=             the compiler, default cc'
 	@echo '  V=1             show the commands'
 
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)

@@ -14,16 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum fake_call {
-	FAKE_MMAP,
-	FAKE_MUNMAP,
-	FAKE_MPROTECT,
-	FAKE_MADVISE,
-	FAKE_PROCESS_MADVISE,
-	FAKE_FUTEX_WAIT,
-	FAKE_FUTEX_WAKE,
-	FAKE_CALLS
-};
+enum fake_call { FAKE_MMAP, FAKE_MUNMAP, FAKE_MPROTECT, FAKE_MADVISE, FAKE_PROCESS_MADVISE, FAKE_FUTEX_WAIT, FAKE_FUTEX_WAKE, FAKE_CALLS };
 
 /* One range of one call; a process_madvise leaves one record for each entry of its vector. */
 struct fake_record {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two ends of a unit test's main: make its suite; run it and exit 0 when all of it passed. Check starts each test in a process of its own
- * (CK_FORK=no turns that off, for a debugger), so tests may leave static state behind.
+ * The two ends of a unit test's main: make its suite; run it and exit 0 when all of it passed. Check starts each test in a process
+ * of its own (CK_FORK=no turns that off, for a debugger), so tests may leave static state behind.
  */
 #ifndef TESTS_SUPPORT_UNIT_H
 #define TESTS_SUPPORT_UNIT_H
@@ -15,6 +15,9 @@ static inline Suite *unit_suite(const char *name)
 	setenv("CK_DEFAULT_TIMEOUT", "60", 0);
 	return suite_create(name);
 }
+
+/* For checks in long loops: Check's own record every one that holds, with a write each. */
+#define unit_holds(x) ((x) ? (void)0 : ck_abort_msg("does not hold: %s", #x))
 
 static inline int unit_run(Suite *suite)
 {

@@ -37,8 +37,8 @@ START_TEST(test_bit_scans_find_the_outer_bits)
 		for (unsigned high = low; high < 64; high++) {
 			uint64_t word = UINT64_C(1) << low | UINT64_C(1) << high;
 
-			ck_assert_uint_eq(bit_lowest(word), low);
-			ck_assert_uint_eq(bit_highest(word), high);
+			unit_holds(bit_lowest(word) == low);
+			unit_holds(bit_highest(word) == high);
 		}
 	}
 }

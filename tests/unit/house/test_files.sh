@@ -21,7 +21,7 @@ check() {
 		function fail(what) { print FILENAME ": " what; failed = 1 }
 		FNR == 1 { long = 0 }
 		FNR == first && $0 != licence { fail("line " first " is not the licence") }
-		FNR == first + 1 && !/^(\/\*|#)$/ { fail("does not open with what it is") }
+		FNR == first + 1 && !/^(\/\*|#)/ { fail("does not open with what it is") }
 		first == 1 && length($0) + 3 * gsub(/\t/, "\t") > 140 { fail("line " FNR " is over 140 columns") }
 		/(^|[^A-Za-z])(TO[D]O|FIX[M]E|XX[X])([^A-Za-z]|$)/ { fail("line " FNR " leaves something for later") }
 		END { exit failed }' "${@:3}"

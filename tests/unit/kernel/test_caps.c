@@ -39,8 +39,12 @@ static const struct {
 	int err;
 	enum cap_state state;
 } refusals[] = {
-	{ENOSYS, CAP_STATE_ABSENT},         {EINVAL, CAP_STATE_ABSENT},       {EBADF, CAP_STATE_ABSENT}, {EPERM, CAP_STATE_NOT_PERMITTED},
-	{EACCES, CAP_STATE_NOT_PERMITTED}, {EIO, CAP_STATE_BROKEN},
+	{ENOSYS, CAP_STATE_ABSENT},
+	{EINVAL, CAP_STATE_ABSENT},
+	{EBADF, CAP_STATE_ABSENT},
+	{EPERM, CAP_STATE_NOT_PERMITTED},
+	{EACCES, CAP_STATE_NOT_PERMITTED},
+	{EIO, CAP_STATE_BROKEN},
 };
 
 START_TEST(test_a_refused_call_tells_its_story_and_is_not_asked_again)

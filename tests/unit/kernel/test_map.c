@@ -73,12 +73,12 @@ START_TEST(test_committed_memory_is_zero_and_writable_and_decommit_drops_it)
 
 	ck_assert(map_commit(addr, len));
 	for (size_t i = 0; i < len; i += OS_PAGE_SIZE)
-		ck_assert_int_eq(addr[i], 0);
+		unit_holds(addr[i] == 0);
 	memset(addr, 7, len);
 	ck_assert(map_decommit(addr + MIB, MIB));
 	ck_assert(map_commit(addr + MIB, MIB));
 	for (size_t i = 0; i < len; i += OS_PAGE_SIZE)
-		ck_assert_int_eq(addr[i], i / MIB == 1 ? 0 : 7);
+		unit_holds(addr[i] == (i / MIB == 1 ? 0 : 7));
 	map_release(addr, len);
 }
 END_TEST

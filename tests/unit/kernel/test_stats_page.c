@@ -268,7 +268,29 @@ START_TEST(test_renew_without_a_page_does_nothing)
 }
 END_TEST
 
-START_TEST(test_child_gets_its_own_page_at_the_same_address)
+START_TEST(test_child_writes_to_private_memory_until_it_opens)
+{
+	struct lull_stats *page = stats_page_open();
+	pid_t child;
+
+	page->parks = 21;
+	child = fork();
+	if (child == 0) {
+		stats_page_renew();
+		CHILD_CHECK(find_fd() == -1);
+		CHILD_CHECK(strcmp(private_or_shared(page), "rw-p") == 0);
+		CHILD_CHECK(page->magic == 0 && page->parks == 0);
+		page->parks = 22;
+		_exit(0);
+	}
+	expect_child_is_happy(child);
+	ck_assert_uint_eq(page->parks, 21);
+	ck_assert_str_eq(private_or_shared(page), "rw-s");
+	ck_assert_int_ge(find_fd(), 0);
+}
+END_TEST
+
+START_TEST(test_child_opens_its_own_page_at_the_same_address)
 {
 	struct lull_stats *page = stats_page_open();
 	volatile uint64_t *control = (uint64_t *)((char *)page + OS_PAGE_SIZE);
@@ -284,11 +306,12 @@ START_TEST(test_child_gets_its_own_page_at_the_same_address)
 
 		stats_page_renew();
 		CHILD_CHECK(stats_page_open() == page);
+		CHILD_CHECK(stats_page_open() == page);
 		CHILD_CHECK(find_fd() >= 100 && fstat(find_fd(), &own) == 0 && own.st_ino != parents.st_ino);
 		CHILD_CHECK(find_fd_from(find_fd() + 1) == -1);
 		CHILD_CHECK(page->magic == LULL_STATS_MAGIC && page->size_bytes == sizeof(*page));
 		CHILD_CHECK(page->pid == (uint64_t)getpid());
-		CHILD_CHECK(page->returned_bytes == 11 && *control == 0);
+		CHILD_CHECK(page->returned_bytes == 0 && *control == 0);
 		page->returned_bytes = 99;
 		*control = 8;
 		_exit(0);
@@ -310,11 +333,13 @@ START_TEST(test_child_of_a_child_gets_its_own_page_too)
 		int status;
 
 		stats_page_renew();
+		CHILD_CHECK(stats_page_open() == page);
 		page->sweeps = 1;
 		grandchild = fork();
 		if (grandchild == 0) {
 			stats_page_renew();
-			CHILD_CHECK(page->sweeps == 1 && page->pid == (uint64_t)getpid());
+			CHILD_CHECK(stats_page_open() == page);
+			CHILD_CHECK(page->sweeps == 0 && page->pid == (uint64_t)getpid());
 			page->sweeps = 2;
 			_exit(0);
 		}
@@ -327,27 +352,43 @@ START_TEST(test_child_of_a_child_gets_its_own_page_too)
 }
 END_TEST
 
-START_TEST(test_refused_renewal_leaves_private_memory)
+/* Forks of a child that never opened its page again. */
+START_TEST(test_renewing_twice_is_harmless)
 {
 	struct lull_stats *page = stats_page_open();
-	pid_t child;
+	pid_t child = fork();
 
-	page->parks = 21;
-	child = fork();
 	if (child == 0) {
-		rlim_t usual = limit_to(RLIMIT_FSIZE, 0);
-
 		stats_page_renew();
-		limit_to(RLIMIT_FSIZE, usual);
-		CHILD_CHECK(find_fd() == -1);
-		CHILD_CHECK(strcmp(private_or_shared(page), "rw-p") == 0);
-		CHILD_CHECK(page->parks == 21 && page->pid == (uint64_t)getpid());
-		page->parks = 22;
+		page->sweeps = 4;
+		stats_page_renew();
+		CHILD_CHECK(page->sweeps == 4 && stats_page_open() == page);
 		_exit(0);
 	}
 	expect_child_is_happy(child);
-	ck_assert_uint_eq(page->parks, 21);
-	ck_assert_str_eq(private_or_shared(page), "rw-s");
+}
+END_TEST
+
+START_TEST(test_child_that_is_refused_keeps_private_memory)
+{
+	struct lull_stats *page = stats_page_open();
+	pid_t child = fork();
+
+	if (child == 0) {
+		rlim_t usual;
+		const struct lull_stats *opened;
+
+		stats_page_renew();
+		usual = limit_to(RLIMIT_FSIZE, 0);
+		opened = stats_page_open();
+		limit_to(RLIMIT_FSIZE, usual);
+		CHILD_CHECK(opened == NULL && find_fd() == -1);
+		page->parks = 22;
+		CHILD_CHECK(strcmp(private_or_shared(page), "rw-p") == 0 && page->parks == 22);
+		CHILD_CHECK(stats_page_open() == page && page->pid == (uint64_t)getpid());
+		_exit(0);
+	}
+	expect_child_is_happy(child);
 }
 END_TEST
 
@@ -366,6 +407,7 @@ START_TEST(test_renewal_spares_a_strangers_file)
 		struct stat seen, null;
 
 		stats_page_renew();
+		CHILD_CHECK(find_fd() == -1 && stats_page_open() != NULL);
 		CHILD_CHECK(fstat(fd, &seen) == 0 && fstat(stranger, &null) == 0 && seen.st_ino == null.st_ino);
 		CHILD_CHECK(find_fd() >= 0);
 		_exit(0);
@@ -383,7 +425,7 @@ START_TEST(test_errno_is_left_alone)
 	stats_page_open();
 	stats_page_renew();
 	usual = limit_to(RLIMIT_FSIZE, 0);
-	stats_page_renew();
+	stats_page_open();
 	seen = errno;
 	limit_to(RLIMIT_FSIZE, usual);
 	ck_assert_int_eq(seen, 123);
@@ -411,9 +453,11 @@ int main(void)
 	tcase_add_test(open_case, test_file_size_limit_means_no_page_and_no_signal);
 	tcase_add_test(open_case, test_address_space_limit_means_no_page);
 	tcase_add_test(renew_case, test_renew_without_a_page_does_nothing);
-	tcase_add_test(renew_case, test_child_gets_its_own_page_at_the_same_address);
+	tcase_add_test(renew_case, test_child_writes_to_private_memory_until_it_opens);
+	tcase_add_test(renew_case, test_child_opens_its_own_page_at_the_same_address);
 	tcase_add_test(renew_case, test_child_of_a_child_gets_its_own_page_too);
-	tcase_add_test(renew_case, test_refused_renewal_leaves_private_memory);
+	tcase_add_test(renew_case, test_renewing_twice_is_harmless);
+	tcase_add_test(renew_case, test_child_that_is_refused_keeps_private_memory);
 	tcase_add_test(renew_case, test_renewal_spares_a_strangers_file);
 	tcase_add_test(renew_case, test_errno_is_left_alone);
 	suite_add_tcase(suite, open_case);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The subcommands: one file each, named after it. To add one, write its file and add it here and to the list in lull.c.
+ */
+#ifndef LULL_TOOLS_COMMANDS_H
+#define LULL_TOOLS_COMMANDS_H
+
+#include "common/options.h"
+
+extern const struct command run_command;
+extern const struct command stat_command;
+
+#endif

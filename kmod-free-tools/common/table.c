@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Text and JSON from a list of fields. Numbers are printed as signed: no size or count reaches 2^63, and a gauge that was read
+ * between two halves of an update is then a small negative number rather than an absurd one.
+ */
+#include "common/table.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+#define VALUE_BYTES 32
+
+static uint64_t number_in(const struct field *field, const void *record)
+{
+	uint64_t number;
+
+	memcpy(&number, (const char *)record + field->offset, sizeof(number));
+	return number;
+}
+
+static const char *text_in(const struct field *field, const void *record)
+{
+	const char *text;
+
+	memcpy(&text, (const char *)record + field->offset, sizeof(text));
+	return text;
+}
+
+void table_humanise(char *ret, size_t len, uint64_t bytes)
+{
+	static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	double value = (double)(int64_t)bytes / 1024;
+	size_t unit = 0;
+
+	if (value < 1 && value > -1) {
+		snprintf(ret, len, "%" PRId64 " B", (int64_t)bytes);
+		return;
+	}
+	/* 1023.95 would round up to "1024.0" */
+	for (; (value >= 1023.95 || value <= -1023.95) && unit + 1 < sizeof(units) / sizeof(units[0]); unit++)
+		value /= 1024;
+	snprintf(ret, len, "%.1f %s", value, units[unit]);
+}
+
+static void format_number(char *ret, size_t len, const struct field *field, uint64_t number, bool exact_bytes)
+{
+	if (number == TABLE_UNKNOWN)
+		snprintf(ret, len, "-");
+	else if (field->kind == FIELD_BYTES && !exact_bytes)
+		table_humanise(ret, len, number);
+	else
+		snprintf(ret, len, "%" PRId64, (int64_t)number);
+}
+
+static void format_label(char *ret, size_t len, const char *key)
+{
+	char *unit;
+
+	snprintf(ret, len, "%s", key);
+	unit = strstr(ret, "_bytes");
+	if (unit != NULL)
+		*unit = '\0';
+	for (; *ret != '\0'; ret++)
+		if (*ret == '_')
+			*ret = ' ';
+}
+
+void table_print(FILE *out, const struct field *fields, size_t n, const void *record, bool exact_bytes)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct field *field = &fields[i];
+		char label[VALUE_BYTES], number[VALUE_BYTES];
+		const char *value = number;
+
+		if (field->is_only_in_json)
+			continue;
+		format_label(label, sizeof(label), field->key);
+		if (field->kind == FIELD_TEXT)
+			value = text_in(field, record);
+		else
+			format_number(number, sizeof(number), field, number_in(field, record), exact_bytes);
+		fprintf(out, "%-16s %15s  %s\n", label, value == NULL ? "-" : value, field->help);
+	}
+}
+
+static json_t *json_value(const struct field *field, const void *record)
+{
+	uint64_t number;
+
+	if (field->kind == FIELD_TEXT) {
+		const char *text = text_in(field, record);
+
+		return text == NULL ? json_null() : json_string(text);
+	}
+	number = number_in(field, record);
+	return number == TABLE_UNKNOWN ? json_null() : json_integer((json_int_t)number);
+}
+
+bool table_print_json(FILE *out, const char *schema, const struct field *fields, size_t n, const void *record)
+{
+	json_t *object = json_object();
+	bool ok = json_object_set_new(object, "schema", json_string(schema)) == 0;
+
+	for (size_t i = 0; ok && i < n; i++)
+		ok = json_object_set_new(object, fields[i].key, json_value(&fields[i], record)) == 0;
+	ok = ok && json_dumpf(object, out, JSON_COMPACT) == 0 && fputc('\n', out) != EOF;
+	json_decref(object);
+	return ok;
+}
