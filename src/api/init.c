@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The parts of start-up in the order of their needs. Threads and fork come first and need nothing but libc's static data; options need
+ * an environment, which libc has before any constructor but not before the very first allocations of the loader; looking up the real
+ * blocking calls needs the loader and waits for the constructor.
+ *
+ * Any thread; the first malloc of a process comes before its second thread.
+ */
+#include "api/init.h"
+
+#include "api/block.h"
+#include "api/fork.h"
+#include "api/inside.h"
+#include "api/options.h"
+#include "api/stats.h"
+#include "heap/heap.h"
+#include "kernel/report.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+_Atomic bool init_done;
+
+static pthread_key_t end_key;
+
+/* Pages of 16 or 64 KiB would void every sum we do. */
+static void check_os_page(void)
+{
+	if (getauxval(AT_PAGESZ) == OS_PAGE_SIZE)
+		return;
+	report_warning((const char *const[]){"this kernel's pages are not 4 KiB; lull is for 4 KiB pages only"}, 1);
+	abort();
+}
+
+/* Destructors of other keys may still allocate and free: they get all rounds that libc promises, we take the last one. */
+static void thread_end(void *round)
+{
+	uintptr_t n = (uintptr_t)round;
+
+	if (n < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(end_key, (void *)(n + 1)) == 0)
+		return;
+	inside_enter();
+	heap_thread_end();
+	inside_leave();
+	scavenger_maybe_start();
+}
+
+/* The thread has its heap by now, so libc may allocate for this (it does from the 33rd key on). */
+static void thread_attached(void)
+{
+	pthread_setspecific(end_key, (void *)1);
+}
+
+static void init_threads(void)
+{
+	static atomic_flag begun = ATOMIC_FLAG_INIT;
+
+	if (atomic_flag_test_and_set(&begun))
+		return;
+	check_os_page();
+	fork_register();
+	if (pthread_key_create(&end_key, thread_end) == 0)
+		heap_on_attach = thread_attached;
+}
+
+void init_now(void)
+{
+	init_threads();
+	options_apply_once();
+	atomic_store_explicit(&init_done, environ != NULL, memory_order_relaxed);
+}
+
+/* 101: the first number programs may use. */
+static __attribute__((constructor(101))) void init_at_load(void)
+{
+	init_now();
+	block_find_all();
+	reclaim_on_tick = stats_tick;
+}

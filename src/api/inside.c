@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Looks through the stack above the caller for the frame of a signal that interrupted a fast path. In it the kernel saved the program
+ * counter beside a word that tells it from a mere pointer to one of these functions. What is left of an old frame may look the same; that
+ * costs a park, no more. The stack may be any: the thread's own, a signal stack or a coroutine's, whose end nobody knows; so a page of it
+ * is read only when it is known to be readable.
+ */
+#include "api/inside.h"
+
+#include "kernel/sys.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+/* Deeper stacks are not looked through: at 4 words a nanosecond this is some 10 us. The thread then is not parked. */
+#define LOOK_BYTES (256 * KIB)
+
+__thread unsigned inside_slow_n __attribute__((tls_model("initial-exec")));
+
+/* From here up to its end the thread's own stack was found readable, which does not change while the thread lives. */
+static __thread uintptr_t readable_from __attribute__((tls_model("initial-exec"))) = UINTPTR_MAX;
+
+extern const char __start_lull_fast[] hidden, __stop_lull_fast[] hidden;
+extern void *__libc_stack_end; /* ld.so's: where the first thread's stack begins */
+
+/* Where the stack that SP points into ends: glibc puts a thread's descriptor at the end of its stack. 0: somewhere else. */
+static uintptr_t stack_end(uintptr_t sp)
+{
+	uintptr_t ends[] = {(uintptr_t)pthread_self(), (uintptr_t)__libc_stack_end};
+
+	for (size_t i = 0; i < array_len(ends); i++)
+		if (sp < ends[i] && ends[i] - sp <= LOOK_BYTES)
+			return ends[i];
+	return 0;
+}
+
+/* The kernel reads the set before it finds that there is no such operation (kernel/signal.c, since 2.6); nothing is changed. */
+static bool is_readable(uintptr_t addr)
+{
+	return sys_sigprocmask(-1, (const uint64_t *)addr, NULL) == -EINVAL;
+}
+
+/* What the kernel saves behind the program counter (struct sigcontext), as it is for user code. */
+#define SAVED_WORDS 3
+
+static bool is_saved_pc(const volatile uintptr_t *word)
+{
+#if defined(__x86_64__)
+	return (word[2] & 0xffff) == 0x33; /* the flags, then the code segment */
+#elif defined(__aarch64__)
+	return (word[1] & 0xf) == 0; /* the processor state: exception level 0 */
+#else
+	(void)word;
+	return true;
+#endif
+}
+
+static bool has_fast_pc(uintptr_t from, uintptr_t to)
+{
+	for (; from + SAVED_WORDS * sizeof(uintptr_t) <= to; from += sizeof(uintptr_t)) {
+		const volatile uintptr_t *word = (const volatile uintptr_t *)from;
+
+		if (*word - (uintptr_t)__start_lull_fast < (uintptr_t)(__stop_lull_fast - __start_lull_fast) && is_saved_pc(word))
+			return true;
+	}
+	return false;
+}
+
+/* One OS page after another, to the end of the stack or the first page that cannot be read. *ret_end: where that was. */
+static bool look_carefully(uintptr_t sp, uintptr_t to, uintptr_t *ret_end)
+{
+	uintptr_t from = sp, next;
+
+	for (; from < to && is_readable(from); from = next) {
+		next = min_size(align_down(from, OS_PAGE_SIZE) + OS_PAGE_SIZE, to);
+		/* with what may begin at the end of the page before */
+		if (has_fast_pc(max_size(sp, from - SAVED_WORDS * sizeof(uintptr_t)), next))
+			return true;
+	}
+	*ret_end = from;
+	return false;
+}
+
+static noinline bool fast_path_is_suspended(void)
+{
+	uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t end = stack_end(sp), looked;
+
+	if (end != 0 && sp >= readable_from)
+		return has_fast_pc(sp, end);
+	if (look_carefully(sp, end != 0 ? end : sp + LOOK_BYTES, &looked))
+		return true;
+	if (looked == end)
+		readable_from = sp;
+	return looked == sp + LOOK_BYTES;
+}
+
+bool inside_allocator(void)
+{
+	return inside_slow_n != 0 || fast_path_is_suspended();
+}

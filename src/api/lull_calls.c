@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The calls of <lull/idle.h>: the reclaim layer's, with start-up before and the scavenger's start after them as on every slow path.
+ * Any thread.
+ */
+#include "api/init.h"
+#include "api/inside.h"
+#include "reclaim/reclaim.h"
+
+#include <lull/idle.h>
+
+exported void lull_thread_idle(void)
+{
+	init_maybe();
+	inside_enter();
+	reclaim_thread();
+	inside_leave();
+	scavenger_maybe_start();
+}
+
+exported size_t lull_collect(bool force)
+{
+	init_maybe();
+	inside_enter();
+	size_t bytes = reclaim_collect(force);
+	inside_leave();
+	scavenger_maybe_start();
+	return bytes;
+}
