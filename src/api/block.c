@@ -5,8 +5,8 @@
  *
  * Results, errno, EINTR and signal masks are the real function's: parking touches none of them. A thread that leaves the call another way
  * (cancellation, an exception or longjmp out of a signal handler) stays parked until it next needs its heap, which ends the park by itself;
- * so does malloc in a signal handler. A handler that interrupted malloc does not park. The child of a vfork has the parent's thread-local
- * words and may park the heap it shares: the parent, which stands still meanwhile, finds itself parked and leaves.
+ * so does malloc in a signal handler. A handler that interrupted malloc does not park, nor does the child of a vfork, which uses its
+ * parent's heap.
  *
  * Any thread, also before this library's constructor ran.
  */
@@ -16,6 +16,7 @@
 
 #include "api/block.h"
 
+#include "api/init.h"
 #include "api/inside.h"
 #include "heap/heap.h"
 #include "kernel/report.h"
@@ -158,7 +159,7 @@ static inline bool wants_park(void)
 
 static noinline void park(void)
 {
-	if (!inside_allocator())
+	if (!inside_allocator() && init_is_own_process())
 		reclaim_idle_enter_slow();
 }
 

@@ -8,6 +8,7 @@
  */
 #include "api/fork.h"
 
+#include "api/init.h"
 #include "api/stats.h"
 #include "heap/heap.h"
 #include "reclaim/reclaim.h"
@@ -41,6 +42,7 @@ static void done_in_parent(void)
 
 static void done_in_child(void)
 {
+	init_forked();
 	done(true);
 }
 

@@ -15,6 +15,7 @@
 #include "api/stats.h"
 #include "heap/heap.h"
 #include "kernel/report.h"
+#include "kernel/sys.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 _Atomic bool init_done;
+int init_pid;
 
 static pthread_key_t end_key;
 
@@ -54,6 +56,16 @@ static void thread_attached(void)
 	pthread_setspecific(end_key, (void *)1);
 }
 
+bool init_is_own_process(void)
+{
+	return sys_getpid() == init_pid;
+}
+
+void init_forked(void)
+{
+	init_pid = sys_getpid();
+}
+
 static void init_threads(void)
 {
 	static atomic_flag begun = ATOMIC_FLAG_INIT;
@@ -61,6 +73,7 @@ static void init_threads(void)
 	if (atomic_flag_test_and_set(&begun))
 		return;
 	check_os_page();
+	init_pid = sys_getpid();
 	fork_register();
 	if (pthread_key_create(&end_key, thread_end) == 0)
 		heap_on_attach = thread_attached;

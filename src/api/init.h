@@ -22,10 +22,19 @@ static inline void init_maybe(void)
 		init_now();
 }
 
+/* This process's number; written at start and in the child of a fork. */
+extern int init_pid hidden;
+/* In that child. */
+void init_forked(void) hidden;
+
+/* False in the child of a vfork, which has its parent's memory but must not start threads in it: they would end with the child, and the
+ * parent would count on them. Enters the kernel. */
+bool init_is_own_process(void) hidden;
+
 /* The end of every slow path: outside all locks, since starting a thread allocates. */
 static inline void scavenger_maybe_start(void)
 {
-	if (unlikely(atomic_load_explicit(&bell_unanswered, memory_order_relaxed)))
+	if (unlikely(atomic_load_explicit(&bell_unanswered, memory_order_relaxed)) && init_is_own_process())
 		reclaim_scavenger_start();
 }
 

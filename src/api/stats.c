@@ -7,11 +7,11 @@
  */
 #include "api/stats.h"
 
+#include "api/init.h"
 #include "heap/heap.h"
 #include "kernel/advise.h"
 #include "kernel/lock.h"
 #include "kernel/stats_page.h"
-#include "kernel/sys.h"
 #include "page/page.h"
 #include "reclaim/reclaim.h"
 #include "region/region.h"
@@ -25,23 +25,11 @@
 #define LATE_LOOK 256
 
 static bool publish = true; /* written at start */
-static _Atomic int pid;     /* 0: not asked yet; relaxed, all who ask get the same answer */
 static struct lock lock;    /* one writer of the page; without a scavenger there may be several */
 
 void stats_publish(bool on)
 {
 	publish = on;
-}
-
-static int own_pid(void)
-{
-	int known = atomic_load_explicit(&pid, memory_order_relaxed);
-
-	if (known == 0) {
-		known = sys_getpid();
-		atomic_store_explicit(&pid, known, memory_order_relaxed);
-	}
-	return known;
 }
 
 /* Blocks that wait in one heap for a thread that is not parked. The stack may change under this look; its records stay, so the worst is
@@ -81,7 +69,7 @@ static void gather(struct lull_stats *ret)
 		.magic = LULL_STATS_MAGIC,
 		.version = LULL_STATS_VERSION,
 		.size_bytes = sizeof(*ret),
-		.pid = (uint64_t)own_pid(),
+		.pid = (uint64_t)init_pid,
 		.reserved_bytes = region.reserved_bytes,
 		.committed_bytes = region.committed_bytes,
 		.in_pages_bytes = region.taken_bytes,
@@ -107,6 +95,7 @@ exported void lull_stats_read(struct lull_stats *ret, uint32_t size)
 {
 	struct lull_stats stats;
 
+	init_maybe();
 	gather(&stats);
 	memcpy(ret, &stats, min_size(size, sizeof(stats)));
 }
@@ -143,9 +132,7 @@ void stats_fork_prepare(void)
 
 void stats_fork_done(bool child)
 {
-	if (child) {
-		atomic_store_explicit(&pid, 0, memory_order_relaxed);
+	if (child)
 		stats_page_renew();
-	}
 	lock_fork_done(&lock, child);
 }

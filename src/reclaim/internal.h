@@ -21,6 +21,9 @@ struct reclaim_left {
 	uint64_t wait_ns; /* no pass before this much later: the kernel refuses everything */
 };
 
+/* Between two batches of a sweep: let go of the reclaim lock when somebody waits for it (a fork, a thread that sweeps for itself). */
+void reclaim_breathe(void) hidden;
+
 /* One pass over everything that is old enough. Returns bytes the kernel accepted. */
 size_t reclaim_pass(struct reclaim_left *left) hidden;
 

@@ -21,6 +21,20 @@ static struct {                 /* guarded by lock */
 	uint64_t until_ns;
 } back_off;
 
+/* The lock goes to whoever comes first; this many pauses, some 100 us, are longer than a sleeper needs to wake. */
+#define BREATHE_PAUSES 4000
+
+void reclaim_breathe(void)
+{
+	/* relaxed: whoever comes to wait later waits for one batch */
+	if (atomic_load_explicit(&lock.state, memory_order_relaxed) != 2)
+		return;
+	lock_release(&lock);
+	for (unsigned i = 0; i < BREATHE_PAUSES && atomic_load_explicit(&lock.state, memory_order_relaxed) == 0; i++)
+		cpu_relax();
+	lock_take(&lock);
+}
+
 /* --- passes --------------------------------------------------------------------------------------------------------------------- */
 
 static void move_epoch(void)
