@@ -30,7 +30,7 @@ struct lull_stats {
 	uint64_t committed_bytes;     /* of it usable (read-write) */
 	uint64_t in_pages_bytes;      /* slices that belong to pages, free blocks in them included */
 	uint64_t dirty_bytes;         /* free slices not yet returned: resident, waiting for their age */
-	uint64_t away_bytes;          /* holes and slices returned to the kernel and not touched since */
+	uint64_t away_bytes;          /* holes in pages: returned to the kernel and not taken into use since */
 	/* counters */
 	uint64_t returned_bytes;      /* accepted by the kernel, ever */
 	uint64_t return_calls;        /* kernel calls made to return memory */
@@ -47,7 +47,8 @@ struct lull_stats {
 	uint64_t way;                 /* which call returns memory now: 0 madvise loop, 1 process_madvise */
 };
 
-/* Fills *ret with this process's numbers; size is sizeof(*ret) of the caller. Any thread; takes no lock; does not enter the kernel. */
+/* Fills *ret with this process's numbers; size is sizeof(*ret) of the caller. Any thread; looks at each region under its lock;
+ * does not enter the kernel. */
 void lull_stats_read(struct lull_stats *ret, uint32_t size);
 
 #ifdef __cplusplus

@@ -22,11 +22,8 @@ void free_twice(const struct page *page) hidden __attribute__((noreturn, cold));
 void free_emptied(struct page *page) hidden;
 
 /* page_pop, written out so that the offset is decoded once. NULL: the slow path's turn. */
-static always_inline void *fast_try(size_t size)
+static always_inline void *pop_from(struct page *page)
 {
-	if (unlikely(size > DIRECT_MAX))
-		return NULL;
-	struct page *page = heap_tls->by_size[size];
 	uint64_t offset = page_first(page);
 	if (unlikely(offset >= OFFSET_END))
 		return NULL;
@@ -36,6 +33,13 @@ static always_inline void *fast_try(size_t size)
 	if (block == NULL)
 		__builtin_unreachable(); /* saves callers the test */
 	return block;
+}
+
+static always_inline void *fast_try(size_t size)
+{
+	if (unlikely(size > DIRECT_MAX))
+		return NULL;
+	return pop_from(heap_tls->by_size[size]);
 }
 
 /* A relaxed load that the compiler may fold into the comparison it feeds: gcc 12 keeps atomic loads apart, at an instruction each. The

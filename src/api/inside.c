@@ -20,7 +20,9 @@ __thread unsigned inside_slow_n __attribute__((tls_model("initial-exec")));
 /* From here up to its end the thread's own stack was found readable, which does not change while the thread lives. */
 static __thread uintptr_t readable_from __attribute__((tls_model("initial-exec"))) = UINTPTR_MAX;
 
-extern const char __start_lull_fast[] hidden, __stop_lull_fast[] hidden;
+/* The linker's. Weak: a test may be linked without any function of the section. */
+extern const char __start_lull_fast[] hidden __attribute__((weak)), __stop_lull_fast[] hidden __attribute__((weak));
+
 extern void *__libc_stack_end; /* ld.so's: where the first thread's stack begins */
 
 /* Where the stack that SP points into ends: glibc puts a thread's descriptor at the end of its stack. 0: somewhere else. */

@@ -95,7 +95,8 @@ struct heap *heap_first(void) hidden; /* all heaps, by ->next */
 /* Take a parked heap, or give it back. False: it is not parked. */
 bool heap_claim(struct heap *heap) hidden;
 void heap_unclaim(struct heap *heap) hidden;
-/* The heap the calling thread runs on, attached if need be, or NULL (no memory, or the thread has ended its own). */
+/* The heap the calling thread runs on, attached or taken out of its park if need be, or NULL: no memory, the thread has ended its own, or
+ * this is a signal handler that interrupted parking. */
 struct heap *heap_mine(void) hidden;
 /* Free BITS of a medium or large page that a sweep held. Any thread. */
 void heap_put_blocks(struct page *page, uint64_t bits) hidden;

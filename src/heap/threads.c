@@ -121,7 +121,8 @@ static bool try_run(struct heap *heap)
 /* PARKED -> RUNNING for the calling thread, which alone may do this to this heap; waits for a sweep to let go. */
 static void heap_run(struct heap *heap)
 {
-	for (unsigned i = 0; !try_run(heap); i++) {
+	/* A signal handler that came in between may have left the park for us. */
+	for (unsigned i = 0; heap_tls != heap && !try_run(heap); i++) {
 		atomic_store(&heap->wanted, 1);
 		if (i >= WANT_SPINS)
 			kernel.futex_wait(&heap->state, HEAP_SWEEPING, KERNEL_NO_TIMEOUT);
@@ -172,6 +173,9 @@ struct heap *heap_mine(void)
 	if (heap_tls != &heap_empty)
 		return heap_tls;
 	if (heap_own != NULL) {
+		/* A signal handler in the middle of heap_park or heap_unpark: it gets on with a borrowed heap. */
+		if (atomic_load_explicit(&heap_own->state, memory_order_relaxed) == HEAP_RUNNING)
+			return NULL;
 		heap_unpark();
 		return heap_own;
 	}

@@ -9,7 +9,8 @@
 enum { NOBODY = 0, AWAKE, ASLEEP, RUNG };
 
 _Atomic bool bell_unanswered;
-static _Atomic uint32_t word;   /* seq_cst throughout: the ringer publishes work, then looks here; the answerer sets ASLEEP, then looks at `bytes` */
+/* seq_cst throughout: the ringer adds to `bytes`, then looks at the word; the answerer sets ASLEEP, then looks at `bytes`. */
+static _Atomic uint32_t word;
 static _Atomic uint64_t bytes;
 
 static void wake(void)

@@ -57,7 +57,8 @@ static bool is_quiet(struct heap *heap)
 
 static bool has_work(struct heap *heap)
 {
-	return atomic_load_explicit(&heap->changed_n, memory_order_relaxed) > 0 || atomic_load_explicit(&heap->remote_pages, memory_order_relaxed) != NULL ||
+	return atomic_load_explicit(&heap->changed_n, memory_order_relaxed) > 0 ||
+	       atomic_load_explicit(&heap->remote_pages, memory_order_relaxed) != NULL ||
 	       atomic_load_explicit(&heap->listed_pages, memory_order_relaxed) != NULL ||
 	       atomic_load_explicit(&heap->retry, memory_order_relaxed);
 }

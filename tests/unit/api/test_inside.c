@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Suite inside: the answer to "is this thread in the middle of an allocation?" given on every kind of stack, and to handlers of signals that
- * hit at random instructions of malloc and free, where the interrupted program counter tells what the right answer is: no is never said
- * wrongly, yes only where an old signal frame shows through.
+ * Suite inside: the answer to "is this thread in the middle of an allocation?" given on every kind of stack, and to handlers of signals
+ * that hit at random instructions of malloc and free, where the interrupted program counter tells what the right answer is: no is never
+ * said wrongly, yes only where an old signal frame shows through.
  */
 #include "api/inside.h"
 

@@ -80,6 +80,16 @@ START_TEST(test_a_taken_lock_refuses_try)
 }
 END_TEST
 
+/* The holder may release between the fast half's try and the slow half's look. */
+START_TEST(test_the_slow_half_takes_a_free_lock)
+{
+	lock_take_slow(&lock);
+	ck_assert(!lock_try(&lock));
+	lock_release(&lock);
+	ck_assert(lock_try(&lock));
+}
+END_TEST
+
 START_TEST(test_nobody_waiting_means_no_kernel_call)
 {
 	fake_kernel_install();
@@ -156,6 +166,7 @@ int main(void)
 	tcase_add_test(threads, test_sleepers_are_all_woken_one_by_one);
 	tcase_add_test(threads, test_an_interrupted_sleep_is_no_lock);
 	tcase_add_test(states, test_a_taken_lock_refuses_try);
+	tcase_add_test(states, test_the_slow_half_takes_a_free_lock);
 	tcase_add_test(states, test_nobody_waiting_means_no_kernel_call);
 	tcase_add_loop_test(states, test_init_frees_a_lock_whatever_its_state, 0, 3);
 	suite_add_tcase(suite, threads);
