@@ -47,6 +47,10 @@ static void thread_end(void *round)
 	inside_enter();
 	heap_thread_end();
 	inside_leave();
+	if (heap_counts().threads == 0) {
+		reclaim_scavenger_leave();
+		return;
+	}
 	scavenger_maybe_start();
 }
 

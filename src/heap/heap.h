@@ -89,6 +89,9 @@ static inline uint32_t heap_changed_n(void)
 	return atomic_load_explicit(&heap_tls->changed_n, memory_order_relaxed);
 }
 
+/* Bytes of the free blocks in the heap's changed pages, at most MAX_PAGES of them: what a sweep could return at best. Holder. */
+size_t heap_changed_bytes(const struct heap *heap, unsigned max_pages) hidden;
+
 /* --- for sweeps --------------------------------------------------------------------------------------------------------------------- */
 
 struct heap *heap_first(void) hidden; /* all heaps, by ->next */
@@ -110,7 +113,9 @@ void heap_settle(struct heap *heap, struct page *page) hidden;
 void heap_touch_all(struct heap *heap) hidden;
 
 struct heap_counts {
-	uint64_t heaps, orphans, attached;
+	uint64_t heaps, orphans; /* now */
+	uint64_t attached;       /* threads that got a heap, ever */
+	uint64_t threads;        /* threads that have one now */
 };
 struct heap_counts heap_counts(void) hidden;
 

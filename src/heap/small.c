@@ -239,6 +239,14 @@ struct page *small_give(struct heap *heap, unsigned c)
 	return page;
 }
 
+size_t heap_changed_bytes(const struct heap *heap, unsigned max_pages)
+{
+	size_t bytes = 0;
+	for (const struct page *page = heap->changed; page != NULL && max_pages > 0; page = page->changed_next, max_pages--)
+		bytes += (size_t)(page->formed - page->used) * page->block_bytes; /* one block low for a pinned page: no matter */
+	return bytes;
+}
+
 void heap_settle(struct heap *heap, struct page *page)
 {
 	changed_remove(heap, page);

@@ -32,6 +32,7 @@ void (*heap_on_attach)(void);
 static struct heap *_Atomic all; /* release: pairs with the acquire in heap_first; heaps are only ever added */
 static _Atomic uint64_t attached_n;
 static _Atomic uint64_t heaps_n;
+static _Atomic uint64_t threads_n;
 
 static struct {
 	struct lock lock;
@@ -162,6 +163,7 @@ static struct heap *attach(void)
 		return NULL;
 	atomic_store_explicit(&heap->orphan, 0, memory_order_relaxed);
 	atomic_fetch_add_explicit(&attached_n, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&threads_n, 1, memory_order_relaxed);
 	heap_tls = heap_own = heap;
 	if (heap_on_attach != NULL)
 		heap_on_attach();
@@ -192,6 +194,8 @@ void heap_thread_end(void)
 	small_retire_empty(heap);
 	heap_tls = &heap_empty;
 	heap_own = NULL;
+	/* acq_rel: the last to leave does so after all others */
+	atomic_fetch_sub_explicit(&threads_n, 1, memory_order_acq_rel);
 	orphan_return(heap);
 }
 
@@ -249,6 +253,7 @@ struct heap_counts heap_counts(void)
 	return (struct heap_counts){
 		.heaps = atomic_load_explicit(&heaps_n, memory_order_relaxed),
 		.orphans = atomic_load_explicit(&orphans.n, memory_order_relaxed),
+		.threads = atomic_load_explicit(&threads_n, memory_order_acquire),
 		.attached = atomic_load_explicit(&attached_n, memory_order_relaxed),
 	};
 }
@@ -266,6 +271,7 @@ void heap_fork_done(bool child)
 	lock_fork_done(&orphans.lock, child);
 	if (!child)
 		return;
+	atomic_store_explicit(&threads_n, heap_own != NULL, memory_order_relaxed);
 	for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
 		bool parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
 		if (heap == heap_own || !parked || atomic_load_explicit(&heap->orphan, memory_order_relaxed))

@@ -145,8 +145,21 @@ size_t reclaim_collect(bool force)
 
 /* --- around blocking calls --------------------------------------------------------------------------------------------------------- */
 
+/* Free bytes in changed pages for which a thread is parked, and for which a scavenger is started: as for other frees, see bell.h. */
+#define PARK_BYTES (128 * KIB)
+/* More changed pages than this are worth it whatever is free in them: counting them at each blocking call would cost more. */
+#define PARK_PAGES_ANYWAY 64
+
+static bool is_worth_parking(const struct heap *heap)
+{
+	size_t need = scavenger_is_there() ? PARK_BYTES : BELL_START_BYTES;
+	return heap_changed_n() >= PARK_PAGES_ANYWAY || heap_changed_bytes(heap, PARK_PAGES_ANYWAY) >= need;
+}
+
 void reclaim_idle_enter_slow(void)
 {
+	if (!is_worth_parking(heap_tls))
+		return;
 	if (!scavenger_is_there())
 		reclaim_scavenger_start();
 	if (!scavenger_is_there() || !heap_park())

@@ -18,7 +18,7 @@ size_t reclaim_collect(bool force) hidden;
  * there. Both leave errno alone. leave is harmless when enter did nothing. */
 void reclaim_idle_enter_slow(void) hidden;
 void reclaim_idle_leave_slow(void) hidden;
-/* Changed pages that make a park worthwhile: 4 pages of 64 KiB are at most 256 KiB unreturned per thread. */
+/* Fewer changed pages are not even looked at: 4 pages of 64 KiB are at most 256 KiB unreturned per thread. */
 #define RECLAIM_PARK_PAGES 4
 
 /* Start the scavenger. Called by the api layer on its slow paths, outside every lock, when bell_unanswered (kernel/bell.h) says that
@@ -27,6 +27,9 @@ void reclaim_scavenger_start(void) hidden;
 
 /* End the scavenger and wait for it; it starts again when there is something to do. For calls that demand a single-threaded process. */
 void reclaim_scavenger_stop(void) hidden;
+/* The last thread that has a heap ends. libc ends a process with its last thread, and that must not be the scavenger: it returns, and starts
+ * again if there is something left to do for. Does not wait. */
+void reclaim_scavenger_leave(void) hidden;
 void reclaim_enable_scavenger(bool on) hidden; /* LULL_SCAVENGER */
 /* Called by the scavenger on each tick, or NULL. Set at start. */
 extern void (*reclaim_on_tick)(void) hidden;

@@ -25,6 +25,7 @@ static struct {
 	struct lock lock;      /* guards starting and stopping */
 	_Atomic bool there;    /* relaxed hint for those who park */
 	_Atomic bool stop;
+	bool ended;            /* it left by itself: to be joined before the next starts */
 	bool off;              /* set at start only */
 	pthread_t thread;
 	_Atomic uint64_t wakes;
@@ -59,6 +60,7 @@ static void *scavenge(void *unused)
 			bell_doze(tick);
 		atomic_fetch_add_explicit(&scavenger.wakes, 1, memory_order_relaxed);
 	}
+	bell_answered(false);
 	return NULL;
 }
 
@@ -95,6 +97,13 @@ static void pass_inline(void)
 	}
 }
 
+static void join_ended(void)
+{
+	if (scavenger.ended)
+		pthread_join(scavenger.thread, NULL);
+	scavenger.ended = false;
+}
+
 void reclaim_scavenger_start(void)
 {
 	int saved = errno;
@@ -103,6 +112,7 @@ void reclaim_scavenger_start(void)
 	if (!scavenger.off && lock_try(&scavenger.lock)) { /* taken: someone starts or stops it right now */
 		there = scavenger_is_there();
 		if (!there) {
+			join_ended();
 			atomic_store_explicit(&scavenger.stop, false, memory_order_relaxed);
 			bell_answered(true);
 			there = create() == 0;
@@ -117,16 +127,28 @@ void reclaim_scavenger_start(void)
 	errno = saved;
 }
 
+static void tell_to_end(void)
+{
+	if (!scavenger_is_there())
+		return;
+	atomic_store_explicit(&scavenger.stop, true, memory_order_release);
+	atomic_store_explicit(&scavenger.there, false, memory_order_relaxed);
+	scavenger.ended = true;
+	bell_ring_now();
+}
+
 void reclaim_scavenger_stop(void)
 {
 	lock_take(&scavenger.lock);
-	if (scavenger_is_there()) {
-		atomic_store_explicit(&scavenger.stop, true, memory_order_release);
-		bell_ring_now();
-		pthread_join(scavenger.thread, NULL);
-		bell_answered(false);
-		atomic_store_explicit(&scavenger.there, false, memory_order_relaxed);
-	}
+	tell_to_end();
+	join_ended();
+	lock_release(&scavenger.lock);
+}
+
+void reclaim_scavenger_leave(void)
+{
+	lock_take(&scavenger.lock);
+	tell_to_end();
 	lock_release(&scavenger.lock);
 }
 
@@ -146,6 +168,7 @@ void scavenger_fork_done(bool child)
 	if (child) {
 		bell_answered(false);
 		atomic_store_explicit(&scavenger.there, false, memory_order_relaxed);
+		scavenger.ended = false;
 	}
 	lock_fork_done(&scavenger.lock, child);
 }
