@@ -17,6 +17,7 @@
 #include "kernel/report.h"
 #include "kernel/sys.h"
 
+#include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -90,10 +91,41 @@ void init_now(void)
 	atomic_store_explicit(&init_done, environ != NULL, memory_order_relaxed);
 }
 
+#if LULL_OVERRIDE
+/* A sanitizer's runtime takes the place of strdup, getline and others as well, and gives out blocks of its own there, though malloc and
+ * free are ours when we come first (verify_asan_link_order=0). Its blocks go back to it. */
+static void (*foreign_free)(void *p);
+static size_t (*foreign_usable)(void *p);
+
+static bool on_foreign(void *p, size_t *ret_usable)
+{
+	if (ret_usable != NULL)
+		*ret_usable = foreign_usable(p);
+	else
+		foreign_free(p);
+	return true;
+}
+
+static void find_sanitizer(void)
+{
+	if (dlsym(RTLD_DEFAULT, "__asan_init") == NULL && dlsym(RTLD_DEFAULT, "__tsan_init") == NULL)
+		return;
+	foreign_free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
+	foreign_usable = (size_t(*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
+	if (foreign_free != NULL && foreign_usable != NULL)
+		heap_on_foreign = on_foreign;
+}
+#else
+static void find_sanitizer(void)
+{
+}
+#endif
+
 /* 101: the first number programs may use. */
 static __attribute__((constructor(101))) void init_at_load(void)
 {
 	init_now();
+	find_sanitizer();
 	block_find_all();
 	reclaim_on_tick = stats_tick;
 }

@@ -109,6 +109,14 @@ void *heap_alloc_aligned(size_t size, size_t align)
 
 /* --- free ----------------------------------------------------------------------------------------------------------------------- */
 
+bool (*heap_on_foreign)(void *p, size_t *ret_usable);
+
+/* Not in any region, and somebody took care of it. */
+static bool is_foreign(void *p, size_t *ret_usable)
+{
+	return region_record(p) == NULL && heap_on_foreign != NULL && heap_on_foreign(p, ret_usable);
+}
+
 /* The live page whose block P is, or the end. */
 static struct page *page_of_block(const void *p)
 {
@@ -138,6 +146,8 @@ void heap_free_slow(void *p)
 {
 	if (p == NULL)
 		return;
+	if (unlikely(heap_on_foreign != NULL) && is_foreign(p, NULL))
+		return;
 	struct page *page = page_of_block(p);
 	switch (atomic_load_explicit(&page->kind, memory_order_relaxed)) {
 	case PAGE_SMALL: {
@@ -160,8 +170,11 @@ void heap_free_slow(void *p)
 
 size_t heap_usable(const void *p)
 {
+	size_t bytes;
 	if (p == NULL)
 		return 0;
+	if (is_foreign((void *)p, &bytes))
+		return bytes;
 	const struct page *page = page_of_block(p);
 	return atomic_load_explicit(&page->kind, memory_order_relaxed) == PAGE_SINGLE ? page->bytes : page->block_bytes;
 }
@@ -170,6 +183,8 @@ size_t heap_usable(const void *p)
 bool heap_resize_in_place(void *p, size_t size)
 {
 	bool clean;
+	if (is_foreign(p, &(size_t){0}))
+		return false;
 	struct page *page = page_of_block(p);
 	if (atomic_load_explicit(&page->kind, memory_order_relaxed) != PAGE_SINGLE)
 		return size <= page->block_bytes && (size > page->block_bytes / 2 || page->block_bytes <= 64);

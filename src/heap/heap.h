@@ -70,6 +70,9 @@ void heap_free_slow(void *p) hidden;                        /* any pointer; NULL
 void heap_page_emptied(struct page *page) hidden;
 /* Usable bytes of a live block; 0 for NULL; aborts on a pointer that is no block. */
 size_t heap_usable(const void *p) hidden;
+/* What to do with a pointer that is not lull's: free it (ret_usable NULL) or tell its usable bytes. False: it is nobody's, a misuse. NULL
+ * here: always a misuse. Set at start, for processes in which a sanitizer's runtime serves some of the calls that allocate. */
+extern bool (*heap_on_foreign)(void *p, size_t *ret_usable) hidden;
 /* Resize in place if that is possible and sensible. */
 bool heap_resize_in_place(void *p, size_t size) hidden;
 

@@ -239,11 +239,18 @@ struct page *small_give(struct heap *heap, unsigned c)
 	return page;
 }
 
+static size_t changed_bytes(const struct page *page)
+{
+	size_t free = (size_t)(page->formed + (page->place == PLACE_CURRENT) - page->used) * page->block_bytes;
+	size_t away = (size_t)__builtin_popcount(page->away) << OS_PAGE_SHIFT; /* those of the unformed tail included: low is fine */
+	return free > away ? free - away : 0;
+}
+
 size_t heap_changed_bytes(const struct heap *heap, unsigned max_pages)
 {
 	size_t bytes = 0;
 	for (const struct page *page = heap->changed; page != NULL && max_pages > 0; page = page->changed_next, max_pages--)
-		bytes += (size_t)(page->formed - page->used) * page->block_bytes; /* one block low for a pinned page: no matter */
+		bytes += changed_bytes(page);
 	return bytes;
 }
 

@@ -57,6 +57,7 @@ void bell_doze(uint64_t ns)
 
 void bell_answered(bool yes)
 {
-	atomic_store_explicit(&bell_unanswered, false, memory_order_relaxed);
+	if (yes)
+		atomic_store_explicit(&bell_unanswered, false, memory_order_relaxed);
 	atomic_exchange(&word, yes ? AWAKE : NOBODY);
 }

@@ -132,7 +132,7 @@ unsigned page_take_remote(struct page *page)
 	if (remote == 0)
 		return 0;
 	unsigned n = (unsigned)(remote >> 32);
-	if (n > page->used)
+	if (n > page->used - (page->place == PLACE_CURRENT))
 		report_misuse("double free", page->start + (uint32_t)remote - 1);
 	uint64_t first = (uint32_t)remote - 1;
 	if (first / page->block_bytes >= page->formed)

@@ -78,14 +78,17 @@ static size_t sweep_heaps(bool force, struct reclaim_left *left)
 	return bytes;
 }
 
+/* 50 ms, doubled ten times: 51 s. */
+#define BACK_OFF_MAX 10
+
 /* Under full mlockall and the like every return is refused: try again ever more rarely, up to a minute. */
 static void note_refusals(const struct advise_counts *before)
 {
 	struct advise_counts now = advise_counts();
 	if (now.returned_bytes != before->returned_bytes)
 		back_off.refused = 0;
-	else if (now.failed_bytes != before->failed_bytes && back_off.refused < 10)
-		back_off.refused++;
+	else if (now.failed_bytes != before->failed_bytes)
+		back_off.refused += back_off.refused < BACK_OFF_MAX;
 	else
 		return;
 	back_off.until_ns = back_off.refused == 0 ? 0 : kernel.now_ns() + (RECLAIM_TICK_NS << back_off.refused);
