@@ -62,7 +62,7 @@ TOOL_SRC := $(wildcard kmod-free-tools/*.c kmod-free-tools/common/*.c)
 SUPPORT_SRC := $(wildcard tests/support/*.c)
 # Tests by what they may see: the inside (linked to the prefixed form), or nothing (programs for the scripts beside them).
 INSIDE_SRC := $(wildcard tests/unit/*/test_*.c tests/kernel/*.c tests/fallback/*.c tests/stress/*.c)
-PLAIN_SRC := $(wildcard tests/misuse/*.c tests/idle/*.c tests/tools/*.c)
+PLAIN_SRC := $(wildcard tests/misuse/*.c tests/tools/*.c)
 
 CORE_OBJ := $(CORE_SRC:%.c=$(OUT)/obj/%.o)
 OVERRIDE_OBJ := $(CORE_OBJ) $(API_SRC:%.c=$(OUT)/obj/override/%.o)

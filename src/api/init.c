@@ -38,12 +38,19 @@ static void check_os_page(void)
 	abort();
 }
 
-/* Destructors of other keys may still allocate and free: they get all rounds that libc promises, we take the last one. */
+/* Destructors of other keys may still allocate and free: they get all rounds that libc promises, we take the last one. ThreadSanitizer
+ * takes its own leave of the thread in that one. */
+#ifdef __SANITIZE_THREAD__
+#define END_ROUND (PTHREAD_DESTRUCTOR_ITERATIONS - 1)
+#else
+#define END_ROUND PTHREAD_DESTRUCTOR_ITERATIONS
+#endif
+
 static void thread_end(void *round)
 {
 	uintptr_t n = (uintptr_t)round;
 
-	if (n < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(end_key, (void *)(n + 1)) == 0)
+	if (n < END_ROUND && pthread_setspecific(end_key, (void *)(n + 1)) == 0)
 		return;
 	inside_enter();
 	heap_thread_end();

@@ -47,7 +47,7 @@ struct heap {
 	_Atomic uint32_t orphan;              /* 1: no thread; waits for adoption */
 	_Atomic uint32_t retry;               /* 1: the kernel refused holes of this heap: look at every page again */
 	uint32_t park_seen;                   /* scavenger only: park_seq when last looked at */
-	struct page *_Atomic remote_pages;    /* stack of small pages with remote frees, by remote_next. Any thread pushes, the holder takes all */
+	struct page *_Atomic remote_pages;    /* small pages with remote frees, a stack by remote_next: anyone pushes, the holder takes all */
 	struct page *_Atomic listed_pages;    /* the same for medium and large pages that got free blocks, by listed_next */
 	struct heap *next;                    /* all heaps. Constant */
 	struct heap *orphan_next;             /* queue of orphans; guarded by its lock */

@@ -20,6 +20,9 @@
 #define WAY_AUTO (-1)
 
 static _Atomic int forced_way = WAY_AUTO;
+/* DONTNEED until memory turned out to be locked on fault, from then on its form for locked memory, which serves both. Relaxed: whoever
+ * still uses the first is refused and finds out by itself. */
+static _Atomic int advice = MADV_DONTNEED;
 static _Atomic uint64_t calls, returned_bytes, failed_bytes;
 
 static void count(_Atomic uint64_t *counter, uint64_t n)
@@ -132,6 +135,7 @@ struct cursor {
 	size_t offset;   /* bytes of it answered */
 	bool refused;    /* some of them with no */
 	size_t accepted; /* bytes of ranges taken whole */
+	bool asked_locked;
 };
 
 static void cursor_tell(struct cursor *cursor)
@@ -182,10 +186,35 @@ static size_t gather(const struct cursor *cursor, struct iovec *vec, size_t max)
 	return n;
 }
 
-static bool madvise_one(char *addr, size_t len)
+static int advice_now(void)
 {
+	return atomic_load_explicit(&advice, memory_order_relaxed);
+}
+
+/* A refusal may mean that the memory is locked as it is touched: then it may go, and be locked again when it is next touched. Asked once a
+ * flush. Memory locked for good stays: the program wants no faults on it. */
+static bool found_locked_on_fault(struct cursor *cursor)
+{
+	if (cursor->asked_locked || advice_now() == MADV_DONTNEED_LOCKED)
+		return false;
+	cursor->asked_locked = true;
+	if (!kernel.locks_on_fault())
+		return false;
+	atomic_store_explicit(&advice, MADV_DONTNEED_LOCKED, memory_order_relaxed);
+	return true;
+}
+
+static bool madvise_one(struct cursor *cursor, char *addr, size_t len)
+{
+	int ret;
+
 	count(&calls, 1);
-	return kernel.madvise(addr, len, MADV_DONTNEED) == 0;
+	ret = kernel.madvise(addr, len, advice_now());
+	if (ret == -EINVAL && found_locked_on_fault(cursor)) {
+		count(&calls, 1);
+		ret = kernel.madvise(addr, len, advice_now());
+	}
+	return ret == 0;
 }
 
 /* A run was refused as a whole: one bad range must not take its neighbours along. */
@@ -195,7 +224,7 @@ static void move_range_by_range(struct cursor *cursor, size_t len)
 		const struct advise_range *range = &cursor->batch->range[cursor->at];
 		size_t step = min_size(len, range->len - cursor->offset);
 
-		cursor_move(cursor, step, madvise_one(range->addr + cursor->offset, step));
+		cursor_move(cursor, step, madvise_one(cursor, range->addr + cursor->offset, step));
 		len -= step;
 	}
 }
@@ -204,7 +233,7 @@ static void move_range_by_range(struct cursor *cursor, size_t len)
 static bool step_loop(struct cursor *cursor, const struct iovec *run)
 {
 	const struct advise_range *range = &cursor->batch->range[cursor->at];
-	bool ok = madvise_one(run->iov_base, run->iov_len);
+	bool ok = madvise_one(cursor, run->iov_base, run->iov_len);
 
 	if (ok || run->iov_len <= range->len - cursor->offset)
 		cursor_move(cursor, run->iov_len, ok);
@@ -217,12 +246,13 @@ static void step_vector(struct cursor *cursor)
 {
 	struct iovec *vec = cursor->batch->vec;
 	size_t n = gather(cursor, vec, ADVISE_BATCH_RANGES);
-	ssize_t ret = kernel.process_madvise(vec, n, MADV_DONTNEED);
+	int tried = advice_now();
+	ssize_t ret = kernel.process_madvise(vec, n, tried);
 
 	count(&calls, 1);
 	if (ret > 0)
 		cursor_move(cursor, (size_t)ret, true);
-	else if (step_loop(cursor, &vec[0]))
+	else if (step_loop(cursor, &vec[0]) && advice_now() == tried)
 		close_vector((int)ret);
 }
 

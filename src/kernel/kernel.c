@@ -4,6 +4,7 @@
  */
 #include "kernel/kernel.h"
 
+#include "base/base.h"
 #include "kernel/sys.h"
 
 #include <errno.h>
@@ -78,6 +79,23 @@ static int real_futex_wake(const void *word, int n)
 	return sys_futex(word, FUTEX_WAKE_PRIVATE, (uint32_t)n, NULL);
 }
 
+/* Tried on an OS page of new memory, since nothing tells it: locked memory refuses DONTNEED (kernel-side: VM_LOCKED), and memory locked for
+ * good is there before it is touched. */
+static int real_locks_on_fault(void)
+{
+	intptr_t page = real_mmap(NULL, OS_PAGE_SIZE, PROT_READ | PROT_WRITE, 0);
+	unsigned char resident = 1;
+	bool locked;
+
+	if (page < 0)
+		return 0;
+	locked = sys_madvise((void *)page, OS_PAGE_SIZE, MADV_DONTNEED) == -EINVAL;
+	if (sys_call(SYS_mincore, page, OS_PAGE_SIZE, (long)&resident, 0, 0, 0) < 0)
+		resident = 1;
+	sys_munmap((void *)page, OS_PAGE_SIZE);
+	return locked && !(resident & 1);
+}
+
 /* libc's clock reads the vdso, without entering the kernel; it neither allocates nor fails for this clock. */
 static uint64_t real_now_ns(void)
 {
@@ -95,5 +113,6 @@ struct kernel kernel = {
 	.process_madvise = real_process_madvise,
 	.futex_wait = real_futex_wait,
 	.futex_wake = real_futex_wake,
+	.locks_on_fault = real_locks_on_fault,
 	.now_ns = real_now_ns,
 };

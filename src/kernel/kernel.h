@@ -26,6 +26,8 @@ struct kernel {
 	/* Sleeps while *word == expected, at most timeout_ns (KERNEL_NO_TIMEOUT: for good). 0 on a wake, -EAGAIN, -ETIMEDOUT, -EINTR. */
 	int (*futex_wait)(const void *word, uint32_t expected, uint64_t timeout_ns);
 	int (*futex_wake)(const void *word, int n);
+	/* 1 while new memory of this process is locked, but only as it is touched (mlockall with MCL_FUTURE and MCL_ONFAULT); else 0. */
+	int (*locks_on_fault)(void);
 	/* CLOCK_MONOTONIC in nanoseconds. */
 	uint64_t (*now_ns)(void);
 };

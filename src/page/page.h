@@ -43,7 +43,7 @@ enum page_place { PLACE_FULL = 0, PLACE_QUEUE, PLACE_CURRENT };
 struct page {
 	/* First line: the fast paths. Holder of the heap only, but `tag`, which any thread compares. */
 	struct heap *_Atomic tag; /* the heap whose thread may free into this page without ado; NULL: take the slow path. Set exactly while
-	                           * the page is on its heap's list of changed pages. Relaxed: only equal to a reader's own heap if it wrote it */
+	                           * the page is on its heap's list of changed pages. Relaxed: equals a reader's heap only if that wrote it */
 	union {
 		uint64_t free;    /* small: encoded offset of the first listed block (offset ^ secret) */
 		uint64_t bytes;   /* singleton: bytes usable, a multiple of the OS page size */

@@ -27,8 +27,8 @@ void reclaim_scavenger_start(void) hidden;
 
 /* End the scavenger and wait for it; it starts again when there is something to do. For calls that demand a single-threaded process. */
 void reclaim_scavenger_stop(void) hidden;
-/* The last thread that has a heap ends. libc ends a process with its last thread, and that must not be the scavenger: it returns, and starts
- * again if there is something left to do for. Does not wait. */
+/* The last thread that has a heap ends. libc ends a process with its last thread, and that must not be the scavenger: it returns, and
+ * starts again if there is something left to do. Does not wait. */
 void reclaim_scavenger_leave(void) hidden;
 void reclaim_enable_scavenger(bool on) hidden; /* LULL_SCAVENGER */
 /* Called by the scavenger on each tick, or NULL. Set at start. */

@@ -27,10 +27,13 @@ passed=0 failed=0 skipped=0
 try() {
 	local name=$1 limit=$2 status=0
 	shift 2
-	(
-		ulimit -v "$limit"
-		exec env LD_PRELOAD="$library" "$work/limits" "$@"
-	) >"$work/output" 2>&1 || status=$?
+	# the outer redirection is for the shell's own word about an abort
+	{
+		(
+			ulimit -v "$limit"
+			exec env LD_PRELOAD="$library" "$work/limits" "$@"
+		) >"$work/output" 2>&1
+	} 2>/dev/null || status=$?
 	case $status in
 	0) passed=$((passed + 1)) && set -- pass ;;
 	77) skipped=$((skipped + 1)) && set -- skip ;;

@@ -23,6 +23,12 @@ struct range {
 };
 
 static struct kernel real;
+
+/* Locked memory of the fake is locked for good. */
+static int fake_locks_on_fault(void)
+{
+	return 0;
+}
 static bool installed, dry;
 static struct order orders[FAKE_CALLS];
 static struct range locked[FAKE_LOCKED];
@@ -186,6 +192,7 @@ void fake_kernel_install(void)
 		.munmap = fake_munmap,
 		.mprotect = fake_mprotect,
 		.madvise = fake_madvise,
+		.locks_on_fault = fake_locks_on_fault,
 		.process_madvise = fake_process_madvise,
 		.futex_wait = fake_futex_wait,
 		.futex_wake = fake_futex_wake,

@@ -150,7 +150,7 @@ struct stress_rng {
 
 static inline struct stress_rng stress_rng_make(uint64_t stream)
 {
-	return (struct stress_rng){ .state = stress_seed * STRESS_GOLDEN + stream * UINT64_C(0xd1342543de82ef95) };
+	return (struct stress_rng){.state = stress_seed * STRESS_GOLDEN + stream * UINT64_C(0xd1342543de82ef95)};
 }
 
 static inline uint64_t stress_random(struct stress_rng *rng)
@@ -231,7 +231,7 @@ static inline void stress_check_moved(const unsigned char *p, size_t size, uintp
 		memcpy(&got, p + at, n);
 		if (got != want)
 			stress_fail("block %p (filled at 0x%lx, %zu bytes) wrong at offset %zu %s: want %016llx, found %016llx", (const void *)p,
-				    (unsigned long)base, size, at, when, (unsigned long long)want, (unsigned long long)got);
+				(unsigned long)base, size, at, when, (unsigned long long)want, (unsigned long long)got);
 	}
 }
 
@@ -247,8 +247,8 @@ __attribute__((unused)) static void stress_check_zero(const unsigned char *p, si
 		uint64_t got = 0;
 		memcpy(&got, p + at, n);
 		if (got)
-			stress_fail("calloc block %p of %zu bytes is not zero at offset %zu: %016llx", (const void *)p, size, at,
-				    (unsigned long long)got);
+			stress_fail(
+				"calloc block %p of %zu bytes is not zero at offset %zu: %016llx", (const void *)p, size, at, (unsigned long long)got);
 	}
 }
 
@@ -264,7 +264,8 @@ static inline size_t stress_natural_align(size_t size)
 }
 
 /* Takes over a fresh block: alignment, usable size, pattern. One in four is filled to the last byte that may be used. */
-__attribute__((unused)) static void stress_block_adopt(struct stress_block *block, void *p, size_t size, size_t align, struct stress_rng *rng)
+__attribute__((unused)) static void stress_block_adopt(
+	struct stress_block *block, void *p, size_t size, size_t align, struct stress_rng *rng)
 {
 	if (!p)
 		stress_fail("out of memory for %zu bytes aligned to %zu", size, align);
@@ -273,7 +274,7 @@ __attribute__((unused)) static void stress_block_adopt(struct stress_block *bloc
 	size_t usable = stress_usable_size(p);
 	if (usable < size)
 		stress_fail("block %p of %zu bytes has a usable size of %zu", p, size, usable);
-	*block = (struct stress_block){ .p = p, .size = size, .tag = stress_random(rng) };
+	*block = (struct stress_block){.p = p, .size = size, .tag = stress_random(rng)};
 	if (block->tag % 4 == 0)
 		block->size = usable;
 	stress_fill(block);
@@ -375,7 +376,7 @@ __attribute__((unused)) static size_t stress_rss_anon_kib(void)
 
 __attribute__((unused)) static void stress_pause_ms(unsigned ms)
 {
-	struct timespec left = { .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 };
+	struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
 	while (nanosleep(&left, &left) && errno == EINTR)
 		;
 }

@@ -82,6 +82,13 @@ static ssize_t die(const struct iovec *vec, size_t n, int advice)
 	return 0;
 }
 
+/* Under ThreadSanitizer the probe is made without a child, see caps.c. */
+#ifdef __SANITIZE_THREAD__
+#define PROBES_IN_CHILD 0
+#else
+#define PROBES_IN_CHILD 1
+#endif
+
 static volatile sig_atomic_t children_heard;
 
 static void hear_child(int sig)
@@ -171,7 +178,8 @@ int main(void)
 	tcase_add_test(probe, test_a_call_that_works_is_live_and_asked_once);
 	tcase_add_loop_test(probe, test_a_refused_call_tells_its_story_and_is_not_asked_again, 0, array_len(refusals));
 	tcase_add_test(probe, test_a_yes_without_effect_is_broken);
-	tcase_add_test(probe, test_a_killed_probe_closes_the_way_and_goes_unnoticed);
+	if (PROBES_IN_CHILD)
+		tcase_add_test(probe, test_a_killed_probe_closes_the_way_and_goes_unnoticed);
 	tcase_add_test(probe, test_without_room_for_a_probe_it_is_asked_again);
 	tcase_add_test(states, test_forced_off_is_not_probed_and_stays);
 	tcase_add_test(states, test_a_live_call_can_be_forced_off_and_refused_in_use);

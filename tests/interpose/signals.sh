@@ -1,0 +1,10 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# Signal handlers that interrupt every kind of blocking call: results, errno, restarts and signal masks are those without the library.
+# shellcheck source=common.bash
+. "$(dirname "$0")/common.bash"
+
+build signals signals.c
+bound "$work/signals"
+same signals "$work/signals"

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* A freed small block is overwritten with letters; allocations go on until it shows. */
+#include "misuse.h"
+
+int main(void)
+{
+	void *blocks[40];
+	allocate_many(blocks, 40, 100);
+	free(blocks[11]);
+	free(blocks[17]);
+	free(blocks[23]);
+	memset(hidden(blocks[17]), 0x41, 100);
+	for (unsigned i = 0; i < 1000; i++)
+		memset(malloc(100), 1, 100);
+	malloc_trim(0);
+	return 0;
+}

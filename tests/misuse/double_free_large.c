@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* A large block is freed twice, one after the other. */
+#include "misuse.h"
+
+int main(void)
+{
+	void *p = hidden(malloc(LARGE));
+	expect_address(p);
+	free(p);
+	free(hidden(p));
+	return 0;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* A large block that its owner freed is freed by another thread. */
+#include "misuse.h"
+
+int main(void)
+{
+	void *blocks[4];
+	allocate_many(blocks, 4, LARGE);
+	expect_address(blocks[2]);
+	free(blocks[2]);
+	free_in_thread(hidden(blocks[2]));
+	return 0;
+}
