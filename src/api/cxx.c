@@ -87,11 +87,18 @@ static noinline void *new_refused_nothrow(size_t size)
 	return next != NULL ? next(size, &nothrow_tag) : new_by_hand(size, 1, true);
 }
 
+/* The runtime rounds the size up to a multiple of the alignment, and libstdc++ 12 lets that wrap: to no bytes, which there are. What is
+ * refused for this size is refused for any larger one. */
+static size_t size_for_runtime(size_t size)
+{
+	return min_size(size, PTRDIFF_MAX);
+}
+
 static noinline void *new_refused_aligned(size_t size, size_t align)
 {
 	void *(*next)(size_t, size_t) = (void *(*)(size_t, size_t))runtime_find("_ZnwmSt11align_val_t");
 
-	return next != NULL ? next(size, align) : new_by_hand(size, align, false);
+	return next != NULL ? next(size_for_runtime(size), align) : new_by_hand(size, align, false);
 }
 
 static noinline void *new_refused_aligned_nothrow(size_t size, size_t align)
@@ -99,7 +106,7 @@ static noinline void *new_refused_aligned_nothrow(size_t size, size_t align)
 	void *(*next)(size_t, size_t, const void *) =
 		(void *(*)(size_t, size_t, const void *))runtime_find("_ZnwmSt11align_val_tRKSt9nothrow_t");
 
-	return next != NULL ? next(size, align, &nothrow_tag) : new_by_hand(size, align, true);
+	return next != NULL ? next(size_for_runtime(size), align, &nothrow_tag) : new_by_hand(size, align, true);
 }
 
 /* --- new ------------------------------------------------------------------------------------------------------------------------ */

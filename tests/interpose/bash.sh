@@ -9,12 +9,12 @@ need bash bash
 
 cat >"$work/script" <<'END'
 sum=0
-for ((i = 0; i < 300; i++)); do
+for ((i = 0; i < 200; i++)); do
 	sum=$((sum + $(echo $((i * i)) | { read -r n; echo $((n % 97)); })))
 done
 echo "subshells $sum"
 
-for ((i = 0; i < 40; i++)); do
+for ((i = 0; i < 25; i++)); do
 	(for ((j = 0; j < 5; j++)); do (exit $((j + i % 3))) & done; wait) || echo "failed $i"
 	(exit $((i % 7)))
 	printf '%d ' $?

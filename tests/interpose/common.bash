@@ -24,21 +24,20 @@ unset LD_PRELOAD LD_DEBUG MALLOC_ARENA_MAX
 ulimit -c 0
 
 work=$(mktemp -d)
-started=()
 trap clean_up EXIT
 trap 'exit 1' HUP INT TERM
 export HOME=$work/home
-mkdir "$HOME"
+mkdir "$HOME" "$work/running"
 cd "$work"
 
-# Only what `start` started is ended here.
+# Ends what this test started and has not seen end: one file in $work/running each.
 clean_up() {
-	local status=$? pid
-	trap - EXIT
-	for pid in ${started[@]+"${started[@]}"}; do
-		kill "$pid" 2>/dev/null || continue
+	local status=$? file pid
+	trap - EXIT HUP INT TERM
+	for file in "$work"/running/*; do
+		pid=${file##*/}
+		if [ ! -e "$file" ] || ! kill "$pid" 2>/dev/null; then continue; fi
 		wait_for 10 is_gone "$pid" || kill -KILL "$pid" 2>/dev/null || true
-		wait "$pid" 2>/dev/null || true
 	done
 	cd /
 	rm -rf "$work"
@@ -78,30 +77,35 @@ wait_for() {
 
 # preload COMMAND...: with the library, ended if it hangs
 preload() {
-	timeout -k 5 "${limit:-120}" env LD_PRELOAD="$LULL_SO" "$@"
+	plain env LD_PRELOAD="$LULL_SO" "$@"
 }
 
-# plain COMMAND...: the same without it
+# plain COMMAND...: the same without it. In the background, so that a signal to this script ends it too; what a shell has its
+# background commands ignore is set back.
 plain() {
-	timeout -k 5 "${limit:-120}" "$@"
+	local pid status=0
+	timeout -k 5 "${limit:-120}" env --default-signal=INT,QUIT "$@" <&0 &
+	pid=$!
+	: >"$work/running/$pid"
+	wait "$pid" || status=$?
+	rm -f "$work/running/$pid"
+	return "$status"
 }
 
 # start NAME COMMAND...: a server in the background, with the library; its pid is left in $server, its output in NAME.log
 start() {
 	local name=$1
 	shift
-	env LD_PRELOAD="$LULL_SO" "$@" >"$work/$name.log" 2>&1 </dev/null &
-	server=$!
-	started+=("$server")
+	start_plain "$name" env LD_PRELOAD="$LULL_SO" "$@"
 }
 
 # start_plain NAME COMMAND...: the same without the library
 start_plain() {
 	local name=$1
 	shift
-	"$@" >"$work/$name.log" 2>&1 </dev/null &
+	env --default-signal=INT,QUIT "$@" >"$work/$name.log" 2>&1 </dev/null &
 	server=$!
-	started+=("$server")
+	: >"$work/running/$server"
 }
 
 # ends_well NAME: the server, told to stop, does so with exit status 0
@@ -109,6 +113,7 @@ ends_well() {
 	local status=0
 	wait_for 60 is_gone "$server" || fail "$1 does not end"
 	wait "$server" || status=$?
+	rm -f "$work/running/$server"
 	[ "$status" -eq 0 ] || fail "$1 ends with status $status"
 }
 
@@ -144,7 +149,7 @@ same() {
 	done
 	compare "$name: standard output" "$name.plain.out" "$name.preload.out"
 	compare "$name: standard error" "$name.plain.err" "$name.preload.err"
-	echo "same: $name, $(wc -l <"$work/$name.plain.out") lines"
+	echo "same: $name, $(cat "$work/$name.plain.out" "$work/$name.plain.err" | wc -l) lines"
 }
 
 # compare WHAT WITHOUT WITH: two files

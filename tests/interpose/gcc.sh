@@ -10,7 +10,7 @@ need awk mawk
 
 awk 'BEGIN {
 	print "#include <stdio.h>\n#include <string.h>\nstruct rec { int a; double b; char c[24]; struct rec *next; };"
-	for (f = 0; f < 250; f++) {
+	for (f = 0; f < 180; f++) {
 		printf "int f%d(int x, struct rec *r)\n{\n\tint s = x;\n", f
 		printf "\tfor (int i = 0; i < %d; i++) {\n\t\ts = s * %d + (i ^ x);\n\t\tif (s %% %d == 0) s -= i;\n\t}\n", f % 50 + 3, f * 2 + 3, f % 13 + 2
 		printf "\tswitch (s & 7) {\n"
@@ -18,7 +18,7 @@ awk 'BEGIN {
 		printf "\t}\n\tsnprintf(r->c, sizeof(r->c), \"%%d\", s + %d);\n\treturn s + (r->next ? f%d(x + 1, r->next) : 0);\n}\n", f, (f > 0) ? f - 1 : 0
 	}
 	print "int main(void)\n{\n\tstruct rec r = { 1, 2.0, \"\", NULL };\n\tint s = 0;"
-	for (f = 0; f < 250; f++) printf "\ts ^= f%d(%d, &r);\n", f, f
+	for (f = 0; f < 180; f++) printf "\ts ^= f%d(%d, &r);\n", f, f
 	print "\tprintf(\"%d %s\\n\", s, r.c);\n\treturn 0;\n}"
 }' >"$work/large.c"
 

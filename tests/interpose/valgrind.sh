@@ -23,7 +23,6 @@ valgrind_run() {
 		tail -n 60 "$output.log"
 		fail "valgrind ended the program ($*)"
 	fi
-	[ "$how" = plain ] || grep -q "${LULL_SO##*/}" "$output.maps" 2>/dev/null || true
 }
 
 # found LOG: what memcheck says, without process numbers and addresses

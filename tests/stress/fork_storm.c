@@ -15,6 +15,11 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
+#ifdef STRESS_TSAN
+#define FORKS 400 /* ThreadSanitizer's shadow is copied each time */
+#else
+#define FORKS 1000
+#endif
 #define THREADS 8
 #define STORE 64 /* blocks that threads swap under the lock */
 #define TABLE 32 /* blocks private to each thread */
@@ -253,7 +258,7 @@ int main(int argc, char **argv)
 	fork_before_first_allocation();
 	start_workers();
 	struct stress_rng rng = stress_rng_make(2);
-	unsigned forks = stress_count(1000);
+	unsigned forks = stress_count(FORKS);
 	for (unsigned i = 0; i < forks; i++) {
 		for (unsigned k = 0; k < 4; k++) {
 			struct stress_block *block = &own[stress_below(&rng, STORE)];

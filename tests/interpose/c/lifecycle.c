@@ -220,6 +220,8 @@ int main(int argc, char **argv)
 {
 	MUST(argc == 2);
 	stage("main");
+	/* A library's own vain look-ups are not the program's business. */
+	MUST(!dlerror());
 	atexit(at_exit);
 	atexit(at_exit_first);
 	block_drop(from_preinit);
