@@ -24,8 +24,10 @@
 
 #if defined(__x86_64__)
 #define ELF_MACHINE EM_X86_64
+#define MULTIARCH "x86_64-linux-gnu" /* Debian's name for where libraries of this architecture go */
 #elif defined(__aarch64__)
 #define ELF_MACHINE EM_AARCH64
+#define MULTIARCH "aarch64-linux-gnu"
 #else
 #error "add the ELF machine number of this architecture"
 #endif
@@ -55,7 +57,7 @@ static bool own_folder(char *ret, size_t len)
 /* ret: PATH_MAX bytes; resolved, so that it still names the library after the program changes its folder. */
 static bool find_library(char *ret)
 {
-	static const char *const places[] = {"/" LIBRARY, "/../lib/" LIBRARY};
+	static const char *const places[] = {"/" LIBRARY, "/../lib/" LIBRARY, "/../lib/" MULTIARCH "/" LIBRARY, "/../lib64/" LIBRARY};
 	char folder[PATH_MAX], path[PATH_MAX + 32];
 
 	if (!own_folder(folder, sizeof(folder))) {
@@ -67,7 +69,7 @@ static bool find_library(char *ret)
 		if (access(path, R_OK) == 0 && realpath(path, ret) != NULL)
 			return true;
 	}
-	say("run", "cannot find " LIBRARY " in '%s' or '%s/../lib'", folder, folder);
+	say("run", "cannot find " LIBRARY " in '%s', nor in lib, lib/" MULTIARCH " or lib64 beside it", folder);
 	return false;
 }
 

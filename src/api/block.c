@@ -154,12 +154,13 @@ void block_find_all(void)
 
 static inline bool wants_park(void)
 {
-	return unlikely(heap_changed_n() >= RECLAIM_PARK_PAGES) && atomic_load_explicit(&auto_idle, memory_order_relaxed);
+	bool any = heap_changed_n() >= RECLAIM_PARK_PAGES || heap_small_n() >= RECLAIM_PARK_SMALL;
+	return unlikely(any) && atomic_load_explicit(&auto_idle, memory_order_relaxed);
 }
 
 static noinline void park(void)
 {
-	if (!inside_allocator() && init_is_own_process())
+	if (!inside_slow_path())
 		reclaim_idle_enter_slow();
 }
 

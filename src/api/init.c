@@ -87,6 +87,8 @@ static void init_threads(void)
 	check_os_page();
 	init_pid = sys_getpid();
 	fork_register();
+	heap_is_torn = inside_fast_path;
+	reclaim_may_start = init_is_own_process;
 	if (pthread_key_create(&end_key, thread_end) == 0)
 		heap_on_attach = thread_attached;
 }

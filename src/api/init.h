@@ -34,7 +34,7 @@ bool init_is_own_process(void) hidden;
 /* The end of every slow path: outside all locks, since starting a thread allocates. */
 static inline void scavenger_maybe_start(void)
 {
-	if (unlikely(atomic_load_explicit(&bell_unanswered, memory_order_relaxed)) && init_is_own_process())
+	if (unlikely(atomic_load_explicit(&bell_unanswered, memory_order_relaxed)))
 		reclaim_scavenger_start();
 }
 

@@ -10,15 +10,11 @@
 #include "kernel/sys.h"
 
 #include <errno.h>
-#include <pthread.h>
 
 /* Deeper stacks are not looked through: at 4 words a nanosecond this is some 10 us. The thread then is not parked. */
 #define LOOK_BYTES (256 * KIB)
 
 __thread unsigned inside_slow_n __attribute__((tls_model("initial-exec")));
-
-/* From here up to its end the thread's own stack was found readable, which does not change while the thread lives. */
-static __thread uintptr_t readable_from __attribute__((tls_model("initial-exec"))) = UINTPTR_MAX;
 
 /* The linker's. Weak: a test may be linked without any function of the section. */
 extern const char __start_lull_fast[] hidden __attribute__((weak)), __stop_lull_fast[] hidden __attribute__((weak));
@@ -26,9 +22,9 @@ extern const char __start_lull_fast[] hidden __attribute__((weak)), __stop_lull_
 extern void *__libc_stack_end; /* ld.so's: where the first thread's stack begins */
 
 /* Where the stack that SP points into ends: glibc puts a thread's descriptor at the end of its stack. 0: somewhere else. */
-static uintptr_t stack_end(uintptr_t sp)
+static uintptr_t stack_end(uintptr_t sp, uintptr_t self)
 {
-	uintptr_t ends[] = {(uintptr_t)pthread_self(), (uintptr_t)__libc_stack_end};
+	uintptr_t ends[] = {self, (uintptr_t)__libc_stack_end};
 
 	for (size_t i = 0; i < array_len(ends); i++)
 		if (sp < ends[i] && ends[i] - sp <= LOOK_BYTES)
@@ -83,21 +79,11 @@ static bool look_carefully(uintptr_t sp, uintptr_t to, uintptr_t *ret_end)
 	return false;
 }
 
-static noinline bool fast_path_is_suspended(void)
+bool inside_fast_path(uintptr_t sp, uintptr_t self)
 {
-	uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
-	uintptr_t end = stack_end(sp), looked;
+	uintptr_t end = stack_end(sp, self), looked;
 
-	if (end != 0 && sp >= readable_from)
-		return has_fast_pc(sp, end);
 	if (look_carefully(sp, end != 0 ? end : sp + LOOK_BYTES, &looked))
 		return true;
-	if (looked == end)
-		readable_from = sp;
 	return looked == sp + LOOK_BYTES;
-}
-
-bool inside_allocator(void)
-{
-	return inside_slow_n != 0 || fast_path_is_suspended();
 }

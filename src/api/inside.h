@@ -28,7 +28,14 @@ static inline void inside_leave(void)
 	inside_slow_n--;
 }
 
-/* True when it is, or when that cannot be told. The calling thread; leaves errno alone. */
-bool inside_allocator(void) hidden;
+/* Asked by the thread before it parks. */
+static inline bool inside_slow_path(void)
+{
+	return inside_slow_n != 0;
+}
+
+/* Is a fast path suspended somewhere above SP on a thread's stack? Asked by the sweep that wants the heap of a thread which stays parked
+ * meanwhile. self: its pthread_self. True also when that cannot be told. Leaves errno alone. */
+bool inside_fast_path(uintptr_t sp, uintptr_t self) hidden;
 
 #endif

@@ -6,7 +6,9 @@
 
 #include "heap/internal.h"
 #include "kernel/bell.h"
+#include "kernel/map.h"
 #include "kernel/report.h"
+#include "kernel/rlimit.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -50,6 +52,8 @@ static void *alloc_class(unsigned c, bool *ret_clean)
 
 static void *alloc_single(size_t size, size_t align, bool *ret_clean)
 {
+	if (rlimit_is_obvious_overcommit(size))
+		return NULL;
 	struct page *page = page_create_single(max_size(size, 1), align, ret_clean);
 	return page == NULL ? NULL : page->start;
 }
@@ -75,7 +79,9 @@ void *heap_alloc_zero(size_t size)
 	void *block = alloc_any(size, &clean);
 	if (block == NULL)
 		return NULL;
-	if (!clean)
+	if (!clean && size > LARGE_MAX)
+		map_clear(block, align_up(size, OS_PAGE_SIZE));
+	else if (!clean)
 		memset(block, 0, size);
 	else if (size <= LARGE_MAX)
 		page_clear_edges(page_of(block), block);
@@ -188,7 +194,7 @@ bool heap_resize_in_place(void *p, size_t size)
 	struct page *page = page_of_block(p);
 	if (atomic_load_explicit(&page->kind, memory_order_relaxed) != PAGE_SINGLE)
 		return size <= page->block_bytes && (size > page->block_bytes / 2 || page->block_bytes <= 64);
-	if (size <= LARGE_MAX || size > PTRDIFF_MAX)
+	if (size <= LARGE_MAX || size > PTRDIFF_MAX || rlimit_is_obvious_overcommit(size))
 		return false;
 	size_t before = page->bytes;
 	if (!page_single_resize(page, size, &clean))

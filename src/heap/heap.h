@@ -40,6 +40,8 @@ struct heap {
 	_Atomic uint32_t changed_n;           /* holder writes; relaxed hint for others */
 	struct random random;                 /* page secrets */
 	size_t freed_bytes;                   /* freed since the bell was last told */
+	uint32_t small_n;                     /* small pages this heap owns */
+	uintptr_t park_sp, park_self;         /* of a parked thread: its stack pointer and pthread_self; 0 for orphans */
 	/* Any thread. */
 	_Atomic uint32_t state;               /* enum heap_state; see above. The transitions carry acquire and release */
 	_Atomic uint32_t wanted;              /* 1: the thread waits for a sweep to let go */
@@ -86,10 +88,15 @@ void heap_thread_end(void) hidden;
 /* Promise not to allocate or free until heap_unpark. False, and nothing to undo: the thread has no heap, or is parked already. */
 bool heap_park(void) hidden;
 void heap_unpark(void) hidden;
-/* Pages freed into since the last sweep: what a park would offer. 0 while parked. One load. */
+/* Pages freed into since the last sweep: what a park would offer. 0 while parked. */
 static inline uint32_t heap_changed_n(void)
 {
 	return atomic_load_explicit(&heap_tls->changed_n, memory_order_relaxed);
+}
+/* Small pages the thread's heap owns: into which others may free while it is parked. 0 while parked. */
+static inline uint32_t heap_small_n(void)
+{
+	return heap_tls->small_n;
 }
 
 /* Bytes of the free blocks in the heap's changed pages, at most MAX_PAGES of them: what a sweep could return at best. Holder. */
@@ -98,7 +105,10 @@ size_t heap_changed_bytes(const struct heap *heap, unsigned max_pages) hidden;
 /* --- for sweeps --------------------------------------------------------------------------------------------------------------------- */
 
 struct heap *heap_first(void) hidden; /* all heaps, by ->next */
-/* Take a parked heap, or give it back. False: it is not parked. */
+/* Asked of a parked thread's stack by the sweep that has just claimed its heap: may the heap be in the middle of a call, because a signal
+ * handler that interrupted malloc blocks? NULL: never. Set at start. */
+extern bool (*heap_is_torn)(uintptr_t sp, uintptr_t self) hidden;
+/* Take a parked heap, or give it back. False: it is not parked, or torn. */
 bool heap_claim(struct heap *heap) hidden;
 void heap_unclaim(struct heap *heap) hidden;
 /* The heap the calling thread runs on, attached or taken out of its park if need be, or NULL: no memory, the thread has ended its own, or

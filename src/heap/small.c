@@ -58,6 +58,7 @@ static void destroy(struct heap *heap, struct page *page)
 	if (is_changed(page))
 		changed_remove(heap, page);
 	page_destroy(page);
+	heap->small_n--;
 	heap_note_freed(SLICE_SIZE);
 }
 
@@ -86,6 +87,13 @@ static struct page *dequeue(struct heap *heap, unsigned c)
 	return NULL;
 }
 
+static struct page *create(struct heap *heap, unsigned c)
+{
+	struct page *page = page_create(heap, c, random_next(&heap->random));
+	heap->small_n += page != NULL;
+	return page;
+}
+
 /* Replace the exhausted current page. NULL: no memory. */
 static struct page *next_page(struct heap *heap, unsigned c)
 {
@@ -93,7 +101,7 @@ static struct page *next_page(struct heap *heap, unsigned c)
 	if (page == NULL)
 		page = orphan_take_page(heap, c);
 	if (page == NULL)
-		page = page_create(heap, c, random_next(&heap->random));
+		page = create(heap, c);
 	if (page == NULL)
 		return NULL;
 	struct page *old = heap->current[c];

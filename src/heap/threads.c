@@ -12,6 +12,8 @@
 #include "kernel/lock.h"
 #include "region/meta.h"
 
+#include <pthread.h>
+
 /* Orphans looked at when a thread needs a page. */
 #define ORPHAN_LOOK 4
 /* Spins before a thread sleeps for its heap: a page's walk takes about as long as a sleep and a wake. */
@@ -72,8 +74,14 @@ static struct heap *orphan_pop(void)
 static struct page *give_page(struct heap *from, struct heap *to, unsigned c)
 {
 	struct page *page = c < SMALL_CLASSES ? small_give(from, c) : big_give(from, c);
-	if (page != NULL) /* release: pairs with the acquire of those who look for the heap of a page they freed into */
-		atomic_store_explicit(&page->owner, to, memory_order_release);
+	if (page == NULL)
+		return NULL;
+	if (c < SMALL_CLASSES) {
+		from->small_n--;
+		to->small_n++;
+	}
+	/* release: pairs with the acquire of those who look for the heap of a page they freed into */
+	atomic_store_explicit(&page->owner, to, memory_order_release);
 	return page;
 }
 
@@ -96,13 +104,21 @@ struct page *orphan_take_page(struct heap *heap, unsigned c)
 
 /* --- taking and leaving a heap --------------------------------------------------------------------------------------------------- */
 
+bool (*heap_is_torn)(uintptr_t sp, uintptr_t self);
+
 bool heap_claim(struct heap *heap)
 {
 	uint32_t parked = HEAP_PARKED;
 	if (atomic_load_explicit(&heap->wanted, memory_order_relaxed))
 		return false;
 	/* acquire: pairs with the release of whoever parked the heap or gave it back */
-	return atomic_compare_exchange_strong_explicit(&heap->state, &parked, HEAP_SWEEPING, memory_order_acquire, memory_order_relaxed);
+	if (!atomic_compare_exchange_strong_explicit(&heap->state, &parked, HEAP_SWEEPING, memory_order_acquire, memory_order_relaxed))
+		return false;
+	/* Its thread cannot leave the park now, so the stack above its park stays as it is. */
+	if (heap->park_sp == 0 || heap_is_torn == NULL || !heap_is_torn(heap->park_sp, heap->park_self))
+		return true;
+	heap_unclaim(heap);
+	return false;
 }
 
 void heap_unclaim(struct heap *heap)
@@ -212,6 +228,7 @@ struct heap *orphan_borrow(void)
 void orphan_return(struct heap *heap)
 {
 	atomic_store_explicit(&heap->orphan, 1, memory_order_relaxed);
+	heap->park_sp = 0;
 	atomic_fetch_add_explicit(&heap->park_seq, 1, memory_order_relaxed);
 	atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_release);
 	orphan_push(heap);
@@ -225,7 +242,11 @@ bool heap_park(void)
 	heap_tls = &heap_empty;
 	/* a signal handler of this thread must not see the heap in use and parked at once */
 	atomic_signal_fence(memory_order_seq_cst);
-	atomic_fetch_add_explicit(&heap->park_seq, 1, memory_order_relaxed);
+	heap->park_sp = (uintptr_t)__builtin_frame_address(0);
+	heap->park_self = (uintptr_t)pthread_self();
+	/* only this thread writes it now */
+	uint32_t seq = atomic_load_explicit(&heap->park_seq, memory_order_relaxed);
+	atomic_store_explicit(&heap->park_seq, seq + 1, memory_order_relaxed);
 	/* release: everything this thread did to the heap is seen by the sweep that claims it */
 	atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_release);
 	return true;

@@ -36,6 +36,11 @@ static int real_madvise(void *addr, size_t len, int advice)
 	return sys_madvise(addr, len, advice);
 }
 
+static int real_mincore(void *addr, size_t len, unsigned char *vec)
+{
+	return sys_mincore(addr, len, vec);
+}
+
 /* 6.13 allows DONTNEED on oneself but has no name for oneself yet: a descriptor for this one call. Keeping it open would cost the
  * program a number it may count, close or hand to a child. */
 static ssize_t madvise_by_descriptor(const struct iovec *vec, size_t n, int advice)
@@ -90,7 +95,7 @@ static int real_locks_on_fault(void)
 	if (page < 0)
 		return 0;
 	locked = sys_madvise((void *)page, OS_PAGE_SIZE, MADV_DONTNEED) == -EINVAL;
-	if (sys_call(SYS_mincore, page, OS_PAGE_SIZE, (long)&resident, 0, 0, 0) < 0)
+	if (sys_mincore((void *)page, OS_PAGE_SIZE, &resident) < 0)
 		resident = 1;
 	sys_munmap((void *)page, OS_PAGE_SIZE);
 	return locked && !(resident & 1);
@@ -110,6 +115,7 @@ struct kernel kernel = {
 	.munmap = real_munmap,
 	.mprotect = real_mprotect,
 	.madvise = real_madvise,
+	.mincore = real_mincore,
 	.process_madvise = real_process_madvise,
 	.futex_wait = real_futex_wait,
 	.futex_wake = real_futex_wake,

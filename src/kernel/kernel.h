@@ -21,6 +21,8 @@ struct kernel {
 	int (*munmap)(void *addr, size_t len);
 	int (*mprotect)(void *addr, size_t len, int prot);
 	int (*madvise)(void *addr, size_t len, int advice);
+	/* vec: a byte for each OS page, bit 0 set where one is resident. */
+	int (*mincore)(void *addr, size_t len, unsigned char *vec);
 	/* On this process itself. Returns bytes advised (may be short) or -errno. n <= 1024 (UIO_MAXIOV). */
 	ssize_t (*process_madvise)(const struct iovec *vec, size_t n, int advice);
 	/* Sleeps while *word == expected, at most timeout_ns (KERNEL_NO_TIMEOUT: for good). 0 on a wake, -EAGAIN, -ETIMEDOUT, -EINTR. */

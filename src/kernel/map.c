@@ -7,6 +7,7 @@
 #include "kernel/kernel.h"
 
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 
 /* NULL when refused */
@@ -73,4 +74,34 @@ void map_release(char *addr, size_t len)
 void map_no_huge_pages(char *addr, size_t len)
 {
 	kernel.madvise(addr, len, MADV_NOHUGEPAGE);
+}
+
+/* 2 MiB at a time: the answer for as much is 512 bytes on the stack. */
+#define CLEAR_BYTES (2 * MIB)
+
+/* Any of it resident, as far as can be told. */
+static bool is_resident(char *addr, size_t len)
+{
+	unsigned char vec[CLEAR_BYTES / OS_PAGE_SIZE];
+
+	if (kernel.mincore(addr, len, vec) != 0)
+		return true;
+	for (size_t i = 0; i < len / OS_PAGE_SIZE; i++)
+		if (vec[i] & 1)
+			return true;
+	return false;
+}
+
+/* What is not resident may still be swapped out: it is dropped, which costs nothing where there is nothing. */
+void map_clear(char *addr, size_t len)
+{
+	char *end = addr + len;
+	size_t step;
+
+	for (; addr < end; addr += step) {
+		step = min_size((size_t)(end - addr), CLEAR_BYTES - (uintptr_t)addr % CLEAR_BYTES);
+		bool whole = (uintptr_t)addr % OS_PAGE_SIZE == 0 && step % OS_PAGE_SIZE == 0;
+		if (!whole || is_resident(addr, step) || kernel.madvise(addr, step, MADV_DONTNEED) != 0)
+			memset(addr, 0, step);
+	}
 }

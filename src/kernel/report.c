@@ -71,5 +71,9 @@ void report_warning(const char *const *parts, size_t n)
 	line_begin(&line, buf);
 	for (size_t i = 0; i < n; i++)
 		fmt_text(&line, parts[i]);
+	/* parts may be what a user typed: one line it stays, and nothing a terminal would obey */
+	for (size_t i = 0; i < line.len; i++)
+		if ((unsigned char)buf[i] < ' ' || buf[i] == 0x7f)
+			buf[i] = '?';
 	line_write(&line);
 }

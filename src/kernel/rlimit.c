@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 
 size_t rlimit_address_space(void)
 {
@@ -27,4 +28,13 @@ int rlimit_overcommit(void)
 		mode = '0';
 	sys_close(fd);
 	return mode - '0';
+}
+
+bool rlimit_is_obvious_overcommit(size_t len)
+{
+	struct sysinfo info;
+
+	if (len < GIB || sys_call(SYS_sysinfo, (long)&info, 0, 0, 0, 0, 0) < 0 || rlimit_overcommit() != 0)
+		return false;
+	return len / info.mem_unit > info.totalram + info.totalswap;
 }

@@ -77,6 +77,11 @@ static inline int sys_madvise(void *addr, size_t len, int advice)
 	return (int)sys_call(SYS_madvise, (long)addr, (long)len, advice, 0, 0, 0);
 }
 
+static inline int sys_mincore(void *addr, size_t len, unsigned char *vec)
+{
+	return (int)sys_call(SYS_mincore, (long)addr, (long)len, (long)vec, 0, 0, 0);
+}
+
 static inline long sys_process_madvise(int pidfd, const struct iovec *vec, size_t n, int advice)
 {
 	return sys_call(SYS_process_madvise, pidfd, (long)vec, (long)n, advice, 0, 0);

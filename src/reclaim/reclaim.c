@@ -14,7 +14,6 @@
 #include "reclaim/sweep.h"
 
 static struct lock lock;
-static _Atomic uint64_t parks_n;
 static uint64_t epoch_moved_ns; /* guarded by lock */
 static struct {                 /* guarded by lock */
 	unsigned refused;           /* passes in a row in which the kernel refused all */
@@ -153,7 +152,7 @@ size_t reclaim_collect(bool force)
 /* More changed pages than this are worth it whatever is free in them: counting them at each blocking call would cost more. */
 #define PARK_PAGES_ANYWAY 64
 
-static bool is_worth_parking(const struct heap *heap)
+static bool is_worth_sweeping(const struct heap *heap)
 {
 	size_t need = scavenger_is_there() ? PARK_BYTES : BELL_START_BYTES;
 	return heap_changed_n() >= PARK_PAGES_ANYWAY || heap_changed_bytes(heap, PARK_PAGES_ANYWAY) >= need;
@@ -161,14 +160,16 @@ static bool is_worth_parking(const struct heap *heap)
 
 void reclaim_idle_enter_slow(void)
 {
-	if (!is_worth_parking(heap_tls))
-		return;
-	if (!scavenger_is_there())
+	bool now = is_worth_sweeping(heap_tls);
+	if (now && !scavenger_is_there())
 		reclaim_scavenger_start();
-	if (!scavenger_is_there() || !heap_park())
+	/* Without a sweep in sight: for what others may free into it. They ring the bell themselves. */
+	if (!now && (heap_small_n() < RECLAIM_PARK_SMALL || heap_counts().threads < 2))
 		return;
-	atomic_fetch_add_explicit(&parks_n, 1, memory_order_relaxed);
-	bell_ring_now();
+	if (!heap_park())
+		return;
+	if (now)
+		bell_ring_now();
 }
 
 void reclaim_idle_leave_slow(void)
@@ -178,12 +179,21 @@ void reclaim_idle_leave_slow(void)
 
 /* --- numbers, fork ------------------------------------------------------------------------------------------------------------------ */
 
+/* From the heaps, which count them anyway: one shared counter would be written by every event loop. */
+static uint64_t count_parks(void)
+{
+	uint64_t n = 0;
+	for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
+		n += atomic_load_explicit(&heap->park_seq, memory_order_relaxed);
+	return n;
+}
+
 struct reclaim_counts reclaim_counts(void)
 {
 	return (struct reclaim_counts){
 		.sweeps = atomic_load_explicit(&sweep_heaps_n, memory_order_relaxed),
 		.swept_pages = atomic_load_explicit(&sweep_pages_n, memory_order_relaxed),
-		.parks = atomic_load_explicit(&parks_n, memory_order_relaxed),
+		.parks = count_parks(),
 		.wakes = scavenger_wakes(),
 	};
 }

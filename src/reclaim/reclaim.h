@@ -20,6 +20,8 @@ void reclaim_idle_enter_slow(void) hidden;
 void reclaim_idle_leave_slow(void) hidden;
 /* Fewer changed pages are not even looked at: 4 pages of 64 KiB are at most 256 KiB unreturned per thread. */
 #define RECLAIM_PARK_PAGES 4
+/* A heap of this many small pages, 1 MiB, is parked though its thread has freed nothing, since other threads may free into it meanwhile. */
+#define RECLAIM_PARK_SMALL 16
 
 /* Start the scavenger. Called by the api layer on its slow paths, outside every lock, when bell_unanswered (kernel/bell.h) says that
  * something was freed that is worth its attention. Where there can be no thread, makes a pass inline instead. Leaves errno alone. */
@@ -31,6 +33,8 @@ void reclaim_scavenger_stop(void) hidden;
  * starts again if there is something left to do. Does not wait. */
 void reclaim_scavenger_leave(void) hidden;
 void reclaim_enable_scavenger(bool on) hidden; /* LULL_SCAVENGER */
+/* Asked before the scavenger is started, or NULL: may this process have a thread? Set at start. */
+extern bool (*reclaim_may_start)(void) hidden;
 /* Called by the scavenger on each tick, or NULL. Set at start. */
 extern void (*reclaim_on_tick)(void) hidden;
 

@@ -20,6 +20,7 @@
 #define SCAVENGER_STACK (128 * KIB)
 
 void (*reclaim_on_tick)(void);
+bool (*reclaim_may_start)(void);
 
 static struct {
 	struct lock lock;      /* guards starting and stopping */
@@ -107,6 +108,8 @@ static void join_ended(void)
 void reclaim_scavenger_start(void)
 {
 	int saved = errno;
+	if (reclaim_may_start != NULL && !reclaim_may_start())
+		return;
 	atomic_store_explicit(&bell_unanswered, false, memory_order_relaxed);
 	bool there = false;
 	if (!scavenger.off && lock_try(&scavenger.lock)) { /* taken: someone starts or stops it right now */

@@ -16,7 +16,8 @@ if grep -qF "to $LULL_SO [0]: normal symbol \`_Znwm'" "$work/bindings"; then
 	for name in _Znwm _Znam _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm _ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t _ZnwmSt11align_val_t _ZnamSt11align_val_t \
 		_ZdlPvSt11align_val_t _ZdaPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPvmSt11align_val_t _ZnwmSt11align_val_tRKSt9nothrow_t \
 		_ZnamSt11align_val_tRKSt9nothrow_t; do
-		grep -F "$work/cplusplus [0] to" "$work/bindings" | grep -F "normal symbol \`$name'" | grep -qF "$LULL_SO" || fail "$name is not the library's"
+		grep -F "$work/cplusplus [0] to" "$work/bindings" | grep -F "normal symbol \`$name'" | grep -qF "$LULL_SO" ||
+			fail "$name is not the library's"
 	done
 fi
 same cplusplus "$work/cplusplus"

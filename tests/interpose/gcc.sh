@@ -12,10 +12,12 @@ awk 'BEGIN {
 	print "#include <stdio.h>\n#include <string.h>\nstruct rec { int a; double b; char c[24]; struct rec *next; };"
 	for (f = 0; f < 180; f++) {
 		printf "int f%d(int x, struct rec *r)\n{\n\tint s = x;\n", f
-		printf "\tfor (int i = 0; i < %d; i++) {\n\t\ts = s * %d + (i ^ x);\n\t\tif (s %% %d == 0) s -= i;\n\t}\n", f % 50 + 3, f * 2 + 3, f % 13 + 2
+		printf "\tfor (int i = 0; i < %d; i++) {\n\t\ts = s * %d + (i ^ x);\n", f % 50 + 3, f * 2 + 3
+		printf "\t\tif (s %% %d == 0) s -= i;\n\t}\n", f % 13 + 2
 		printf "\tswitch (s & 7) {\n"
 		for (c = 0; c < 8; c++) printf "\tcase %d: s += %d; r->b *= s; break;\n", c, c * f
-		printf "\t}\n\tsnprintf(r->c, sizeof(r->c), \"%%d\", s + %d);\n\treturn s + (r->next ? f%d(x + 1, r->next) : 0);\n}\n", f, (f > 0) ? f - 1 : 0
+		printf "\t}\n\tsnprintf(r->c, sizeof(r->c), \"%%d\", s + %d);\n", f
+		printf "\treturn s + (r->next ? f%d(x + 1, r->next) : 0);\n}\n", (f > 0) ? f - 1 : 0
 	}
 	print "int main(void)\n{\n\tstruct rec r = { 1, 2.0, \"\", NULL };\n\tint s = 0;"
 	for (f = 0; f < 180; f++) printf "\ts ^= f%d(%d, &r);\n", f, f

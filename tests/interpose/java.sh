@@ -62,6 +62,7 @@ if java --list-modules | grep -q '^jdk.compiler'; then
 else
 	# shellcheck disable=SC2016 # for the inner shell
 	same keytool sh -c 'for i in 1 2; do
-		keytool -genkeypair -keyalg RSA -alias key$i -dname CN=test -storepass secret -keystore store && keytool -list -alias key$i -storepass secret -keystore store | cut -d , -f 1 | head -n 1
+		keytool -genkeypair -keyalg RSA -alias key$i -dname CN=test -storepass secret -keystore store || exit
+		keytool -list -alias key$i -storepass secret -keystore store | cut -d , -f 1 | head -n 1
 	done'
 fi

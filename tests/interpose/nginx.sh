@@ -103,7 +103,8 @@ load() {
 	local requests=$1 path=$2
 	shift 2
 	preload ab -q -n "$requests" -c 32 "$@" "http://127.0.0.1:$port$path" >"$work/ab" 2>&1 || { cat "$work/ab"; fail "ab on $path"; }
-	if ! grep -q "^Complete requests: *$requests$" "$work/ab" || ! grep -q '^Failed requests: *0$' "$work/ab" || grep -q '^Non-2xx' "$work/ab"; then
+	if ! grep -q "^Complete requests: *$requests$" "$work/ab" || ! grep -q '^Failed requests: *0$' "$work/ab" ||
+		grep -q '^Non-2xx' "$work/ab"; then
 		cat "$work/ab"
 		fail "requests for $path failed"
 	fi

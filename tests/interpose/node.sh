@@ -44,7 +44,8 @@ function compress(seed) {
 
 function json(seed) {
 	const next = random(seed), rows = [];
-	for (let i = 0; i < 20000; i++) rows.push({ id: i, name: 'n' + next() % 9999, list: [next() % 10, next() % 100], deep: { a: { b: String(next()) } } });
+	for (let i = 0; i < 20000; i++)
+		rows.push({ id: i, name: 'n' + next() % 9999, list: [next() % 10, next() % 100], deep: { a: { b: String(next()) } } });
 	const text = JSON.stringify(rows);
 	return text.length + ' ' + hash(JSON.stringify(JSON.parse(text)));
 }
@@ -70,8 +71,8 @@ async function main() {
 	for await (const part of fs.createReadStream('file').pipe(zlib.createGzip()).pipe(zlib.createGunzip())) parts.push(part);
 	console.log('stream', hash(Buffer.concat(parts)));
 	for (let i = 0; i < 5; i++) console.log('child', execFileSync('sh', ['-c', 'seq 1 ' + i * 1000 + ' | cksum']).toString().trim());
-	const keys = await Promise.all([...Array(8).keys()].map((i) => new Promise((ok) => crypto.scrypt('p' + i, 'salt', 32, (e, k) => ok(k.toString('hex').slice(0, 8))))));
-	console.log('pool', keys.join(' '));
+	const derive = (i) => new Promise((ok) => crypto.scrypt('p' + i, 'salt', 32, (e, key) => ok(key.toString('hex').slice(0, 8))));
+	console.log('pool', (await Promise.all([...Array(8).keys()].map(derive))).join(' '));
 }
 
 if (isMainThread) main();

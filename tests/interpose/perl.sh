@@ -69,7 +69,12 @@ $s = $t = "";
 %h = ();
 if ($Config{usethreads}) {
 	require threads;
-	my @t = map { my $n = $_; threads->create(sub { my %m; $m{ $_ * $n % 997 } .= 'z' x ($_ % 50) for 1 .. 8000; length join '', map { $m{$_} } sort keys %m }) } 1 .. 6;
+	my $work = sub {
+		my ($n, %m) = @_;
+		$m{ $_ * $n % 997 } .= 'z' x ($_ % 50) for 1 .. 8000;
+		return length join '', map { $m{$_} } sort keys %m;
+	};
+	my @t = map { threads->create($work, $_) } 1 .. 6;
 	print 'thread ', $_->join, "\n" for @t;
 }
 END

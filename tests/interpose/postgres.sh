@@ -54,7 +54,8 @@ do $$ declare r record; a text[] := '{}'; begin
 	raise warning 'array of %', array_length(a, 1);
 end $$;
 select count(*) from regexp_split_to_table((select string_agg(s, ' ') from t where i < 2000), '[0-9a]+');
-with recursive f(n, a, b) as (values (1, 0::numeric, 1::numeric) union all select n + 1, b, a + b from f where n < 3000) select md5(b::text) from f order by n desc limit 1;
+with recursive f(n, a, b) as (values (1, 0::numeric, 1::numeric) union all select n + 1, b, a + b from f where n < 3000)
+select md5(b::text) from f order by n desc limit 1;
 update t set s = s || 'x' where i % 3 = 0;
 vacuum full t;
 select md5(string_agg(s, '' order by i)) from t;
@@ -99,6 +100,7 @@ preload "${user[@]}" "$bin/pgbench" -n -c 8 -j 2 -t 150 >"$work/pgbench" 2>&1 ||
 preload "${user[@]}" "$bin/pgbench" -n -c 4 -j 2 -t 40 -C >>"$work/pgbench" 2>&1 || { tail "$work/pgbench"; fail "pgbench -C"; }
 [ "$(grep -c 'number of failed transactions: 0' "$work/pgbench")" -eq 2 ] || { cat "$work/pgbench"; fail "failed transactions"; }
 [ "$(value 'select count(*) from pgbench_history')" = 1360 ] || fail "transactions are missing"
-[ "$(value 'select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history)')" = t ] || fail "balances differ"
+[ "$(value 'select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history)')" = t ] ||
+	fail "balances differ"
 stop_server
 echo "same: postgres, $(wc -l <"$work/answers.plain") lines; 1360 transactions"

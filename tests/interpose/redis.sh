@@ -79,7 +79,8 @@ compare "data" data.plain data.preload
 
 preload redis-benchmark -s "$socket" -q -n 8000 -c 40 -P 8 -r 10000 -d 300 -t set,get,incr,lpush,rpop,hset,zadd,spop,lrange_100,mset \
 	>"$work/benchmark" 2>&1 || { tail "$work/benchmark"; fail "redis-benchmark"; }
-[ "$(tr '\r' '\n' <"$work/benchmark" | grep -c 'requests per second')" -ge 10 ] || { cat "$work/benchmark"; fail "redis-benchmark left tests out"; }
+[ "$(tr '\r' '\n' <"$work/benchmark" | grep -c 'requests per second')" -ge 10 ] ||
+	{ cat "$work/benchmark"; fail "redis-benchmark left tests out"; }
 preload redis-benchmark -s "$socket" -q -n 8000 -c 20 --threads 2 -t set,get >/dev/null 2>&1 || fail "redis-benchmark with threads"
 server_answers || fail "redis-server does not answer after the benchmark"
 stop_server save

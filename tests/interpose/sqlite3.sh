@@ -21,9 +21,11 @@ create index item_class on item(class, price);
 create index sale_item on sale(item, day);
 create view best as select i.class, sum(s.n * i.price) as total from sale s join item i on i.id = s.item group by i.class;
 select class, round(total, 3) from best order by total desc limit 10;
-select day, sum(n), sum(sum(n)) over (order by day rows between 6 preceding and current row) from sale group by day order by day limit 20;
+select day, sum(n), sum(sum(n)) over (order by day rows between 6 preceding and current row)
+from sale group by day order by day limit 20;
 select count(*), group_concat(name, ',') from (select name from item where name like '%77%' order by name limit 500);
-select json_group_object(class, json_array(n, p)) from (select class, count(*) n, round(avg(price), 4) p from item group by class order by class);
+select json_group_object(class, json_array(n, p))
+from (select class, count(*) n, round(avg(price), 4) p from item group by class order by class);
 update item set name = name || printf(' v%d', id), body = zeroblob(length(body) * 3) where id % 5 = 0;
 delete from sale where day between 100 and 200;
 delete from item where id % 11 = 0;

@@ -44,7 +44,8 @@ for how in plain preload; do valgrind_run "$how" $how --tool=helgrind ./leaks; d
 compare "helgrind" plain.out preload.out
 
 # The library's own code at work.
-for options in "--tool=none" "--tool=callgrind --callgrind-out-file=calls" "--soname-synonyms=somalloc=nouserintercepts --leak-check=no --undef-value-errors=no"; do
+for options in "--tool=none" "--tool=callgrind --callgrind-out-file=calls" \
+	"--soname-synonyms=somalloc=nouserintercepts --leak-check=no --undef-value-errors=no"; do
 	# shellcheck disable=SC2086 # options are words
 	valgrind_run plain plain $options ./leaks
 	# shellcheck disable=SC2086

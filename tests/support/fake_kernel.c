@@ -192,6 +192,7 @@ void fake_kernel_install(void)
 		.munmap = fake_munmap,
 		.mprotect = fake_mprotect,
 		.madvise = fake_madvise,
+		.mincore = real.mincore,
 		.locks_on_fault = fake_locks_on_fault,
 		.process_madvise = fake_process_madvise,
 		.futex_wait = fake_futex_wait,

@@ -35,7 +35,7 @@ ln -s prefix/bin/lull "$work/link"
 run "$work/link" run -- sh -c "$show"
 expect "called by a link" 0 "/prefix/lib/liblull.so.0" -
 run "$work/alone/lull" run -- true
-expect "no library anywhere" 2 - "lull run: cannot find liblull.so in '$work/alone' or '$work/alone/../lib'"
+expect "no library anywhere" 2 - "lull run: cannot find liblull.so in '$work/alone', nor in lib, lib/$(uname -m)-linux-gnu or lib64 beside it"
 run "$work/a b/lull" run -- true
 expect "a path the loader cannot read" 2 - "LD_PRELOAD cannot name a path with a blank or a colon"
 

@@ -10,14 +10,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DIE(...) do { fprintf(stderr, "line %d: ", __LINE__); fprintf(stderr, __VA_ARGS__); fputc('\n', stderr); abort(); } while (0)
+#define DIE(...)                                                                                                                           \
+	do {                                                                                                                                   \
+		fprintf(stderr, "line %d: ", __LINE__);                                                                                            \
+		fprintf(stderr, __VA_ARGS__);                                                                                                      \
+		fputc('\n', stderr);                                                                                                               \
+		abort();                                                                                                                           \
+	} while (0)
 
 /* glibc's own handling of a failed condition may allocate: say it and abort. */
-#define MUST(condition) do { if (!(condition)) DIE("not so: %s", #condition); } while (0)
+#define MUST(condition)                                                                                                                    \
+	do {                                                                                                                                   \
+		if (!(condition))                                                                                                                  \
+			DIE("not so: %s", #condition);                                                                                                 \
+	} while (0)
 
 struct block {
-	size_t size;		/* bytes, this head included */
-	unsigned long seed;	/* what the content is made from */
+	size_t size;        /* bytes, this head included */
+	unsigned long seed; /* what the content is made from */
 };
 
 static inline unsigned random_next(unsigned long *state)
@@ -77,7 +87,7 @@ static inline void block_drop(struct block *b)
 /* Allocates and drops COUNT blocks of mixed sizes in mixed order. */
 static inline void blocks_churn(unsigned count, unsigned long seed)
 {
-	struct block *kept[64] = { 0 };
+	struct block *kept[64] = {0};
 
 	for (unsigned i = 0; i < count; i++) {
 		struct block **slot = &kept[random_next(&seed) % 64];

@@ -39,14 +39,14 @@ struct call;
 
 struct place {
 	const struct call *call;
-	atomic_int tid;		/* 0 until the thread is about to block */
-	atomic_bool done;	/* the call has returned */
-	int pipe[2];		/* empty: reading blocks */
-	int epoll;		/* watches the pipe */
-	int pair[2];		/* socket pair; [0] takes no more when the call is one that sends */
+	atomic_int tid;   /* 0 until the thread is about to block */
+	atomic_bool done; /* the call has returned */
+	int pipe[2];      /* empty: reading blocks */
+	int epoll;        /* watches the pipe */
+	int pair[2];      /* socket pair; [0] takes no more when the call is one that sends */
 	int listener;
 	struct sockaddr_un address;
-	int file, holder;	/* the same file opened twice; holder has the lock */
+	int file, holder; /* the same file opened twice; holder has the lock */
 	mqd_t queue;
 	int messages;
 	pthread_mutex_t mutex;
@@ -56,20 +56,20 @@ struct place {
 	uint32_t word;
 	pid_t child;
 	pthread_t other;
-	int gate[2];		/* what the other thread waits for */
+	int gate[2]; /* what the other thread waits for */
 };
 
 struct call {
 	const char *name;
 	long (*block)(struct place *p);
 	void (*wake)(struct place *p);
-	bool cancels;		/* a cancellation point */
+	bool cancels; /* a cancellation point */
 	void (*prepare)(struct place *p);
 	void (*finish)(struct place *p);
 };
 
 /* Far away: no wait here ends by its own time. */
-static const struct timespec long_time = { .tv_sec = 1000 };
+static const struct timespec long_time = {.tv_sec = 1000};
 
 static struct timespec far_from_now(clockid_t clock)
 {
@@ -106,28 +106,28 @@ static long block_read(struct place *p)
 static long block_readv(struct place *p)
 {
 	char c;
-	struct iovec v = { &c, 1 };
+	struct iovec v = {&c, 1};
 
 	return readv(p->pipe[0], &v, 1);
 }
 
 static long block_poll(struct place *p)
 {
-	struct pollfd f = { .fd = p->pipe[0], .events = POLLIN };
+	struct pollfd f = {.fd = p->pipe[0], .events = POLLIN};
 
 	return poll(&f, 1, -1);
 }
 
 static long block_poll_timed(struct place *p)
 {
-	struct pollfd f = { .fd = p->pipe[0], .events = POLLIN };
+	struct pollfd f = {.fd = p->pipe[0], .events = POLLIN};
 
 	return poll(&f, 1, 1000000);
 }
 
 static long block_ppoll(struct place *p)
 {
-	struct pollfd f = { .fd = p->pipe[0], .events = POLLIN };
+	struct pollfd f = {.fd = p->pipe[0], .events = POLLIN};
 
 	return ppoll(&f, 1, &long_time, NULL);
 }
@@ -191,15 +191,15 @@ static long block_recvfrom(struct place *p)
 static long block_recvmsg(struct place *p)
 {
 	char c;
-	struct iovec v = { &c, 1 };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+	struct iovec v = {&c, 1};
+	struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
 
 	return recvmsg(p->pair[0], &m, 0);
 }
 
 static void fill_pair(struct place *p)
 {
-	char bytes[4096] = { 0 };
+	char bytes[4096] = {0};
 
 	while (send(p->pair[0], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
 		;
@@ -392,7 +392,7 @@ static void wake_futex(struct place *p)
 
 static long block_nanosleep(struct place *p)
 {
-	struct timespec left = { 0 };
+	struct timespec left = {0};
 	int result = nanosleep(&long_time, &left);
 
 	(void)p;
@@ -548,14 +548,20 @@ static void open_messages(struct place *p)
 
 static long block_msgrcv(struct place *p)
 {
-	struct { long type; char text[8]; } m;
+	struct {
+		long type;
+		char text[8];
+	} m;
 
 	return msgrcv(p->messages, &m, sizeof(m.text), 0, 0);
 }
 
 static void wake_msgrcv(struct place *p)
 {
-	struct { long type; char text[8]; } m = { 1, "x" };
+	struct {
+		long type;
+		char text[8];
+	} m = {1, "x"};
 
 	if (p->messages >= 0)
 		MUST(!msgsnd(p->messages, &m, 1, 0));
@@ -569,7 +575,7 @@ static void close_messages(struct place *p)
 
 static void open_queue(struct place *p)
 {
-	struct mq_attr attributes = { .mq_maxmsg = 1, .mq_msgsize = 8 };
+	struct mq_attr attributes = {.mq_maxmsg = 1, .mq_msgsize = 8};
 	char name[64];
 
 	snprintf(name, sizeof(name), "/lull-test-%d", getpid());
@@ -606,47 +612,47 @@ static void close_queue(struct place *p)
 }
 
 static const struct call calls[] = {
-	{ "read", block_read, wake_pipe, true, NULL, NULL },
-	{ "readv", block_readv, wake_pipe, true, NULL, NULL },
-	{ "poll", block_poll, wake_pipe, true, NULL, NULL },
-	{ "poll with a timeout", block_poll_timed, wake_pipe, true, NULL, NULL },
-	{ "ppoll", block_ppoll, wake_pipe, true, NULL, NULL },
-	{ "select", block_select, wake_pipe, true, NULL, NULL },
-	{ "pselect", block_pselect, wake_pipe, true, NULL, NULL },
-	{ "epoll_wait", block_epoll_wait, wake_pipe, true, NULL, NULL },
-	{ "epoll_pwait", block_epoll_pwait, wake_pipe, true, NULL, NULL },
-	{ "epoll_pwait2", block_epoll_pwait2, wake_pipe, true, NULL, NULL },
-	{ "recv", block_recv, wake_receiver, true, NULL, NULL },
-	{ "recvfrom", block_recvfrom, wake_receiver, true, NULL, NULL },
-	{ "recvmsg", block_recvmsg, wake_receiver, true, NULL, NULL },
-	{ "send", block_send, wake_sender, true, fill_pair, NULL },
-	{ "write", block_write, wake_sender, true, fill_pair, NULL },
-	{ "accept", block_accept, wake_acceptor, true, NULL, NULL },
-	{ "accept4", block_accept4, wake_acceptor, true, NULL, NULL },
-	{ "pthread_cond_wait", block_cond_wait, wake_cond, true, NULL, finish_cond },
-	{ "pthread_cond_timedwait", block_cond_timedwait, wake_cond, true, NULL, finish_cond },
-	{ "pthread_cond_clockwait", block_cond_clockwait, wake_cond, true, NULL, finish_cond },
-	{ "pthread_join", block_join, open_gate, true, start_other, finish_join },
-	{ "pthread_timedjoin_np", block_timedjoin, open_gate, true, start_other, finish_join },
-	{ "sem_wait", block_sem_wait, wake_sem, true, NULL, NULL },
-	{ "sem_timedwait", block_sem_timedwait, wake_sem, true, NULL, NULL },
-	{ "sem_clockwait", block_sem_clockwait, wake_sem, true, NULL, NULL },
-	{ "futex", block_futex, wake_futex, false, NULL, NULL },
-	{ "nanosleep", block_nanosleep, NULL, true, NULL, NULL },
-	{ "clock_nanosleep", block_clock_nanosleep, NULL, true, NULL, NULL },
-	{ "sleep", block_sleep, NULL, true, NULL, NULL },
-	{ "usleep", block_usleep, NULL, true, NULL, NULL },
-	{ "pause", block_pause, NULL, true, NULL, NULL },
-	{ "sigwait", block_sigwait, wake_sigwait, true, NULL, NULL },
-	{ "sigwaitinfo", block_sigwaitinfo, wake_sigwait, true, NULL, NULL },
-	{ "sigtimedwait", block_sigtimedwait, wake_sigwait, true, NULL, NULL },
-	{ "waitpid", block_waitpid, end_child, true, start_child, finish_child },
-	{ "wait4", block_wait4, end_child, true, start_child, finish_child },
-	{ "waitid", block_waitid, end_child, true, start_child, finish_child },
-	{ "flock", block_flock, unlock_file, false, lock_file, close_file },
-	{ "msgrcv", block_msgrcv, wake_msgrcv, true, open_messages, close_messages },
-	{ "mq_receive", block_mq_receive, wake_mq_receive, true, open_queue, close_queue },
-	{ "mq_timedreceive", block_mq_timedreceive, wake_mq_receive, true, open_queue, close_queue },
+	{"read", block_read, wake_pipe, true, NULL, NULL},
+	{"readv", block_readv, wake_pipe, true, NULL, NULL},
+	{"poll", block_poll, wake_pipe, true, NULL, NULL},
+	{"poll with a timeout", block_poll_timed, wake_pipe, true, NULL, NULL},
+	{"ppoll", block_ppoll, wake_pipe, true, NULL, NULL},
+	{"select", block_select, wake_pipe, true, NULL, NULL},
+	{"pselect", block_pselect, wake_pipe, true, NULL, NULL},
+	{"epoll_wait", block_epoll_wait, wake_pipe, true, NULL, NULL},
+	{"epoll_pwait", block_epoll_pwait, wake_pipe, true, NULL, NULL},
+	{"epoll_pwait2", block_epoll_pwait2, wake_pipe, true, NULL, NULL},
+	{"recv", block_recv, wake_receiver, true, NULL, NULL},
+	{"recvfrom", block_recvfrom, wake_receiver, true, NULL, NULL},
+	{"recvmsg", block_recvmsg, wake_receiver, true, NULL, NULL},
+	{"send", block_send, wake_sender, true, fill_pair, NULL},
+	{"write", block_write, wake_sender, true, fill_pair, NULL},
+	{"accept", block_accept, wake_acceptor, true, NULL, NULL},
+	{"accept4", block_accept4, wake_acceptor, true, NULL, NULL},
+	{"pthread_cond_wait", block_cond_wait, wake_cond, true, NULL, finish_cond},
+	{"pthread_cond_timedwait", block_cond_timedwait, wake_cond, true, NULL, finish_cond},
+	{"pthread_cond_clockwait", block_cond_clockwait, wake_cond, true, NULL, finish_cond},
+	{"pthread_join", block_join, open_gate, true, start_other, finish_join},
+	{"pthread_timedjoin_np", block_timedjoin, open_gate, true, start_other, finish_join},
+	{"sem_wait", block_sem_wait, wake_sem, true, NULL, NULL},
+	{"sem_timedwait", block_sem_timedwait, wake_sem, true, NULL, NULL},
+	{"sem_clockwait", block_sem_clockwait, wake_sem, true, NULL, NULL},
+	{"futex", block_futex, wake_futex, false, NULL, NULL},
+	{"nanosleep", block_nanosleep, NULL, true, NULL, NULL},
+	{"clock_nanosleep", block_clock_nanosleep, NULL, true, NULL, NULL},
+	{"sleep", block_sleep, NULL, true, NULL, NULL},
+	{"usleep", block_usleep, NULL, true, NULL, NULL},
+	{"pause", block_pause, NULL, true, NULL, NULL},
+	{"sigwait", block_sigwait, wake_sigwait, true, NULL, NULL},
+	{"sigwaitinfo", block_sigwaitinfo, wake_sigwait, true, NULL, NULL},
+	{"sigtimedwait", block_sigtimedwait, wake_sigwait, true, NULL, NULL},
+	{"waitpid", block_waitpid, end_child, true, start_child, finish_child},
+	{"wait4", block_wait4, end_child, true, start_child, finish_child},
+	{"waitid", block_waitid, end_child, true, start_child, finish_child},
+	{"flock", block_flock, unlock_file, false, lock_file, close_file},
+	{"msgrcv", block_msgrcv, wake_msgrcv, true, open_messages, close_messages},
+	{"mq_receive", block_mq_receive, wake_mq_receive, true, open_queue, close_queue},
+	{"mq_timedreceive", block_mq_timedreceive, wake_mq_receive, true, open_queue, close_queue},
 };
 
 static void place_listen(struct place *p)
@@ -661,7 +667,7 @@ static void place_listen(struct place *p)
 
 static void place_open(struct place *p, const struct call *call)
 {
-	struct epoll_event e = { .events = EPOLLIN };
+	struct epoll_event e = {.events = EPOLLIN};
 
 	memset(p, 0, sizeof(*p));
 	p->call = call;
@@ -676,7 +682,7 @@ static void place_open(struct place *p, const struct call *call)
 
 static void place_close(struct place *p)
 {
-	int fds[] = { p->pipe[0], p->pipe[1], p->epoll, p->pair[0], p->pair[1], p->listener };
+	int fds[] = {p->pipe[0], p->pipe[1], p->epoll, p->pair[0], p->pair[1], p->listener};
 
 	for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		close(fds[i]);

@@ -14,7 +14,7 @@ enum way { BLOCKED, PENDING, DISABLED };
 struct victim {
 	struct place place;
 	enum way way;
-	atomic_bool cancelled;	/* pending: the request has been made */
+	atomic_bool cancelled; /* pending: the request has been made */
 	struct block *kept[KEPT];
 	bool cleaned, returned;
 	long result;
@@ -62,15 +62,18 @@ static void *victim_run(void *arg)
 static bool waits_in_kernel(const struct call *call)
 {
 	return call->wake == wake_pipe || call->wake == wake_receiver || call->wake == wake_sender || call->wake == wake_acceptor ||
-	       call->wake == wake_msgrcv || call->wake == wake_mq_receive;
+		call->wake == wake_msgrcv || call->wake == wake_mq_receive;
 }
 
 static bool can_be(const struct call *call, enum way way)
 {
 	switch (way) {
-	case BLOCKED: return call->cancels;
-	case PENDING: return waits_in_kernel(call);
-	default: return call->wake != NULL;
+	case BLOCKED:
+		return call->cancels;
+	case PENDING:
+		return waits_in_kernel(call);
+	default:
+		return call->wake != NULL;
 	}
 }
 
@@ -85,7 +88,7 @@ static void finish_place(struct victim *v)
 
 static void cancel_once(const struct call *call, enum way way)
 {
-	static const char *const names[] = { "while it blocks", "pending", "disabled" };
+	static const char *const names[] = {"while it blocks", "pending", "disabled"};
 	struct victim *v = calloc(1, sizeof(*v));
 	pthread_t thread;
 	void *result;
@@ -110,8 +113,8 @@ static void cancel_once(const struct call *call, enum way way)
 		call->wake(&v->place);
 	}
 	MUST(!pthread_join(thread, &result));
-	printf("%s, %s: cancelled %d, cleaned %d, returned %d with %ld\n", call->name, names[way], result == PTHREAD_CANCELED,
-	       v->cleaned, v->returned, v->result);
+	printf("%s, %s: cancelled %d, cleaned %d, returned %d with %ld\n", call->name, names[way], result == PTHREAD_CANCELED, v->cleaned,
+		v->returned, v->result);
 	block_drop(v->kept[0]);
 	finish_place(v);
 	free(v);

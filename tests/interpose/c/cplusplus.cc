@@ -17,7 +17,13 @@
 #include <thread>
 #include <vector>
 
-#define MUST(condition) do { if (!(condition)) { fprintf(stderr, "line %d: not so: %s\n", __LINE__, #condition); abort(); } } while (0)
+#define MUST(condition)                                                                                                                    \
+	do {                                                                                                                                   \
+		if (!(condition)) {                                                                                                                \
+			fprintf(stderr, "line %d: not so: %s\n", __LINE__, #condition);                                                                \
+			abort();                                                                                                                       \
+		}                                                                                                                                  \
+	} while (0)
 
 static const std::size_t impossible = SIZE_MAX / 2 - 100;
 static int handler_calls;
@@ -25,13 +31,23 @@ static int handler_calls;
 struct counted {
 	static int live;
 	static int throw_at;
-	std::string name { "a string too long to be kept inside its object" };
-	counted() { if (throw_at && live + 1 == throw_at) throw std::runtime_error("constructor"); live++; }
-	~counted() { live--; }
+	std::string name{"a string too long to be kept inside its object"};
+	counted()
+	{
+		if (throw_at && live + 1 == throw_at)
+			throw std::runtime_error("constructor");
+		live++;
+	}
+	~counted()
+	{
+		live--;
+	}
 };
 int counted::live, counted::throw_at;
 
-struct alignas(256) wide { char bytes[700]; };
+struct alignas(256) wide {
+	char bytes[700];
+};
 
 static void fill(void *p, std::size_t size, std::size_t align)
 {
@@ -41,28 +57,52 @@ static void fill(void *p, std::size_t size, std::size_t align)
 
 static void plain_operators(std::size_t n)
 {
-	void *p = ::operator new(n); fill(p, n, 1); ::operator delete(p);
-	p = ::operator new(n); fill(p, n, 1); ::operator delete(p, n);
-	p = ::operator new[](n); fill(p, n, 1); ::operator delete[](p);
-	p = ::operator new[](n); fill(p, n, 1); ::operator delete[](p, n);
-	p = ::operator new(n, std::nothrow); fill(p, n, 1); ::operator delete(p, std::nothrow);
-	p = ::operator new[](n, std::nothrow); fill(p, n, 1); ::operator delete[](p, std::nothrow);
+	void *p = ::operator new(n);
+	fill(p, n, 1);
+	::operator delete(p);
+	p = ::operator new(n);
+	fill(p, n, 1);
+	::operator delete(p, n);
+	p = ::operator new[](n);
+	fill(p, n, 1);
+	::operator delete[](p);
+	p = ::operator new[](n);
+	fill(p, n, 1);
+	::operator delete[](p, n);
+	p = ::operator new(n, std::nothrow);
+	fill(p, n, 1);
+	::operator delete(p, std::nothrow);
+	p = ::operator new[](n, std::nothrow);
+	fill(p, n, 1);
+	::operator delete[](p, std::nothrow);
 }
 
 static void aligned_operators(std::size_t n, std::size_t align)
 {
 	const auto a = std::align_val_t(align);
-	void *p = ::operator new(n, a); fill(p, n, align); ::operator delete(p, a);
-	p = ::operator new(n, a); fill(p, n, align); ::operator delete(p, n, a);
-	p = ::operator new[](n, a); fill(p, n, align); ::operator delete[](p, a);
-	p = ::operator new[](n, a); fill(p, n, align); ::operator delete[](p, n, a);
-	p = ::operator new(n, a, std::nothrow); fill(p, n, align); ::operator delete(p, a, std::nothrow);
-	p = ::operator new[](n, a, std::nothrow); fill(p, n, align); ::operator delete[](p, a, std::nothrow);
+	void *p = ::operator new(n, a);
+	fill(p, n, align);
+	::operator delete(p, a);
+	p = ::operator new(n, a);
+	fill(p, n, align);
+	::operator delete(p, n, a);
+	p = ::operator new[](n, a);
+	fill(p, n, align);
+	::operator delete[](p, a);
+	p = ::operator new[](n, a);
+	fill(p, n, align);
+	::operator delete[](p, n, a);
+	p = ::operator new(n, a, std::nothrow);
+	fill(p, n, align);
+	::operator delete(p, a, std::nothrow);
+	p = ::operator new[](n, a, std::nothrow);
+	fill(p, n, align);
+	::operator delete[](p, a, std::nothrow);
 }
 
 static void operators()
 {
-	for (std::size_t n : { 0, 1, 7, 8, 16, 17, 100, 1000, 1024, 8192, 8193, 65536, 65537, 524288, 524289, 3000000 }) {
+	for (std::size_t n : {0, 1, 7, 8, 16, 17, 100, 1000, 1024, 8192, 8193, 65536, 65537, 524288, 524289, 3000000}) {
 		plain_operators(n);
 		for (std::size_t align = 8; align <= 65536; align *= 2)
 			aligned_operators(n, align);
@@ -97,9 +137,12 @@ static void no_memory()
 	must_throw("aligned new", [&] { ::operator delete(::operator new(n, a), a); });
 	must_throw("aligned new[]", [&] { ::operator delete[](::operator new[](n, a), a); });
 	must_throw("array", [&] { delete[] new long[n]; });
-	must_throw("vector", [&] { std::vector<char> v; v.reserve(n); });
+	must_throw("vector", [&] {
+		std::vector<char> v;
+		v.reserve(n);
+	});
 	std::printf("nothrow: %d %d %d %d\n", !::operator new(n, std::nothrow), !::operator new[](n, std::nothrow),
-		    !::operator new(n, a, std::nothrow), !::operator new[](n, a, std::nothrow));
+		!::operator new(n, a, std::nothrow), !::operator new[](n, a, std::nothrow));
 }
 
 /* The handler is asked again until it throws, or removes itself, which ends in bad_alloc. */
@@ -107,14 +150,20 @@ static void new_handler()
 {
 	volatile std::size_t n = impossible;
 
-	std::set_new_handler([] { if (++handler_calls == 3) throw std::bad_alloc(); });
+	std::set_new_handler([] {
+		if (++handler_calls == 3)
+			throw std::bad_alloc();
+	});
 	must_throw("handler that throws", [&] { ::operator delete(::operator new(n)); });
 	std::printf("calls %d\n", handler_calls);
 	handler_calls = 0;
 	std::printf("nothrow: %d\n", ::operator new(n, std::nothrow) == nullptr);
 	std::printf("calls %d\n", handler_calls);
 	handler_calls = 10;
-	std::set_new_handler([] { handler_calls++; std::set_new_handler(nullptr); });
+	std::set_new_handler([] {
+		handler_calls++;
+		std::set_new_handler(nullptr);
+	});
 	must_throw("handler that leaves", [&] { ::operator delete[](::operator new[](n)); });
 	std::printf("calls %d, none left: %d\n", handler_calls, std::get_new_handler() == nullptr);
 }
@@ -131,7 +180,7 @@ static void exceptions()
 	delete[] new counted[100];
 	int caught = 0;
 	std::vector<std::thread> threads;
-	std::atomic<int> all { 0 };
+	std::atomic<int> all{0};
 	for (int t = 0; t < 6; t++)
 		threads.emplace_back([&all] {
 			for (int i = 0; i < 300; i++)
@@ -154,7 +203,11 @@ static void exceptions()
 
 struct per_thread {
 	std::map<int, std::string> map;
-	~per_thread() { std::vector<std::string> last(50, std::string(100, 'z')); map.clear(); }
+	~per_thread()
+	{
+		std::vector<std::string> last(50, std::string(100, 'z'));
+		map.clear();
+	}
 };
 static thread_local per_thread local;
 
@@ -187,7 +240,7 @@ static void containers()
 }
 
 /* Allocates before main and frees after it. */
-static std::map<std::string, std::vector<int>> global { { "a", std::vector<int>(1000, 1) }, { "b", std::vector<int>(100000, 2) } };
+static std::map<std::string, std::vector<int>> global{{"a", std::vector<int>(1000, 1)}, {"b", std::vector<int>(100000, 2)}};
 
 int main()
 {

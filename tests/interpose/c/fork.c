@@ -170,7 +170,7 @@ static void storm(unsigned times)
 
 static void spawn_once(void)
 {
-	char *arguments[] = { (char *)"fork", (char *)"child", NULL };
+	char *arguments[] = {(char *)"fork", (char *)"child", NULL};
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	sigset_t none;

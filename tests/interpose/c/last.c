@@ -87,7 +87,7 @@ static void *forker(void *arg)
 static void check_ids(const char *tid)
 {
 	char path[300], line[256];
-	unsigned ids[4] = { 0 };
+	unsigned ids[4] = {0};
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%s/status", tid);

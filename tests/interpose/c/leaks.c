@@ -24,7 +24,7 @@ static unsigned long fill(void *block, size_t size)
 static void *work(void *arg)
 {
 	unsigned long sum = (unsigned long)arg;
-	void *blocks[64] = { 0 };
+	void *blocks[64] = {0};
 
 	for (unsigned i = 0; i < 3000; i++) {
 		unsigned slot = (unsigned)sum * 31 + i * 7;
@@ -33,11 +33,22 @@ static void *work(void *arg)
 		slot %= 64;
 		free(blocks[slot]);
 		switch (i % 5) {
-		case 0: blocks[slot] = calloc(1, size); break;
-		case 1: blocks[slot] = aligned_alloc(64, (size + 63) / 64 * 64); break;
-		case 2: blocks[slot] = realloc(malloc(size / 2 + 1), size); break;
-		case 3: blocks[slot] = strdup("a string that fits"); size = 10; break;
-		default: blocks[slot] = malloc(size); break;
+		case 0:
+			blocks[slot] = calloc(1, size);
+			break;
+		case 1:
+			blocks[slot] = aligned_alloc(64, (size + 63) / 64 * 64);
+			break;
+		case 2:
+			blocks[slot] = realloc(malloc(size / 2 + 1), size);
+			break;
+		case 3:
+			blocks[slot] = strdup("a string that fits");
+			size = 10;
+			break;
+		default:
+			blocks[slot] = malloc(size);
+			break;
 		}
 		if (malloc_usable_size(blocks[slot]) < size)
 			exit(9);

@@ -171,7 +171,7 @@ static void run_threads(void)
 
 static void *use_plugin(void *arg)
 {
-	struct block *(*make)(size_t) = (struct block *(*)(size_t))arg;
+	struct block *(*make)(size_t) = (struct block * (*)(size_t)) arg;
 
 	return make(2500);
 }
@@ -186,7 +186,7 @@ static void plugin_once(const char *path)
 
 	if (!library)
 		DIE("%s", dlerror());
-	make = (struct block *(*)(size_t))dlsym(library, "plugin_make");
+	make = (struct block * (*)(size_t)) dlsym(library, "plugin_make");
 	drop = (void (*)(struct block *))dlsym(library, "plugin_drop");
 	MUST(make && drop);
 	for (unsigned i = 0; i < 4; i++)

@@ -52,7 +52,7 @@ static void handle(int signal_number)
 
 static void set_handler(int signal_number, void (*handler)(int), int flags)
 {
-	struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
+	struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
 
 	sigaddset(&action.sa_mask, SIGHUP);
 	MUST(!sigaction(signal_number, &action, NULL));
@@ -125,8 +125,8 @@ static void interrupt_once(const struct call *call, int flags)
 	MUST(!pthread_create(&thread, NULL, target_run, t));
 	interrupt(t, thread);
 	MUST(!pthread_join(thread, NULL));
-	printf("%s%s: %ld, errno %d, mask kept %d, mask in handler right %d\n", call->name, flags ? ", restarting" : "", t->result,
-	       t->error, t->mask_kept, atomic_load(&mask_in_handler_is_right));
+	printf("%s%s: %ld, errno %d, mask kept %d, mask in handler right %d\n", call->name, flags ? ", restarting" : "", t->result, t->error,
+		t->mask_kept, atomic_load(&mask_in_handler_is_right));
 	finish_place(t);
 	free(t);
 }
@@ -197,7 +197,7 @@ static void leave(int signal_number)
 
 static void arm_timer(long first_us, long interval_us)
 {
-	struct itimerval t = { .it_value.tv_usec = first_us, .it_interval.tv_usec = interval_us };
+	struct itimerval t = {.it_value.tv_usec = first_us, .it_interval.tv_usec = interval_us};
 
 	MUST(!setitimer(ITIMER_REAL, &t, NULL));
 }
@@ -264,8 +264,8 @@ static void under_a_timer(void)
 	MUST(!pipe(there) && !pipe(back));
 	set_handler(SIGALRM, tick, SA_RESTART);
 	arm_timer(700, 700);
-	MUST(!pthread_create(&threads[0], NULL, play, (int[]){ back[0], there[1] }));
-	MUST(!pthread_create(&threads[1], NULL, play, (int[]){ there[0], back[1] }));
+	MUST(!pthread_create(&threads[0], NULL, play, (int[]){back[0], there[1]}));
+	MUST(!pthread_create(&threads[1], NULL, play, (int[]){there[0], back[1]}));
 	for (unsigned i = 0; i < 2; i++)
 		MUST(!pthread_join(threads[i], NULL));
 	while (!atomic_load(&ticks))

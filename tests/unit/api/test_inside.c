@@ -17,6 +17,12 @@
 #include <sys/time.h>
 #include <ucontext.h>
 
+/* Both questions at once, about the calling thread. */
+static __attribute__((noinline)) bool inside_allocator(void)
+{
+	return inside_slow_path() || inside_fast_path((uintptr_t)__builtin_frame_address(0), (uintptr_t)pthread_self());
+}
+
 /* Hits in the fast paths wanted, and loops made at most for them: about one signal in three hits one in the loop below. */
 #define HITS 200
 #define LOOPS_MAX 20000000
