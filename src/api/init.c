@@ -103,6 +103,10 @@ void init_now(void)
 #if LULL_OVERRIDE
 /* A sanitizer's runtime takes the place of strdup, getline and others as well, and gives out blocks of its own there, though malloc and
  * free are ours when we come first (verify_asan_link_order=0). Its blocks go back to it. */
+/* Weak, not looked up: a look-up that fails leaves a message behind that the next one frees, in whatever free comes before ours. */
+extern void __asan_init(void) __attribute__((weak));
+extern void __tsan_init(void) __attribute__((weak));
+
 static void (*foreign_free)(void *p);
 static size_t (*foreign_usable)(void *p);
 
@@ -117,7 +121,7 @@ static bool on_foreign(void *p, size_t *ret_usable)
 
 static void find_sanitizer(void)
 {
-	if (dlsym(RTLD_DEFAULT, "__asan_init") == NULL && dlsym(RTLD_DEFAULT, "__tsan_init") == NULL)
+	if (__asan_init == NULL && __tsan_init == NULL)
 		return;
 	foreign_free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
 	foreign_usable = (size_t(*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
