@@ -18,7 +18,7 @@
 #include <ucontext.h>
 
 /* Both questions at once, about the calling thread. */
-static __attribute__((noinline)) bool inside_allocator(void)
+static noinline bool inside_allocator(void)
 {
 	return inside_slow_path() || inside_fast_path((uintptr_t)__builtin_frame_address(0), (uintptr_t)pthread_self());
 }
