@@ -29,6 +29,9 @@ trap 'exit 1' HUP INT TERM
 export HOME=$work/home
 mkdir "$HOME" "$work/running"
 cd "$work"
+# A copy: the same library from beginning to end, and readable by whoever may read $work.
+install -m 755 "$LULL_SO" "$work"
+LULL_SO=$work/${LULL_SO##*/}
 
 # Ends what this test started and has not seen end: one file in $work/running each.
 clean_up() {

@@ -12,14 +12,12 @@ bin=$(find /usr/lib/postgresql -maxdepth 2 -name bin 2>/dev/null | sort -V | tai
 need pgbench postgresql
 need setpriv util-linux
 
-# The user of the server must be able to read the library and to write its folder.
-cp "$LULL_SO" "$work/"
-LULL_SO=$work/${LULL_SO##*/}
+# The user of the server must be able to write its folder.
 user=()
 if [ "$(id -u)" -eq 0 ]; then
 	user=(setpriv --reuid=nobody --regid="$(id -g nobody)" --clear-groups)
 	chown -R nobody "$work"
-	chmod 755 "$work" "$LULL_SO"
+	chmod 755 "$work"
 fi
 export PGHOST=$work PGUSER=tester PGDATABASE=postgres PGOPTIONS='-c client_min_messages=warning'
 
