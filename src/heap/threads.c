@@ -106,6 +106,11 @@ struct page *orphan_take_page(struct heap *heap, unsigned c)
 
 bool (*heap_is_torn)(uintptr_t sp, uintptr_t self);
 
+static bool is_torn(const struct heap *heap)
+{
+	return heap->park_sp != 0 && heap_is_torn != NULL && heap_is_torn(heap->park_sp, heap->park_self);
+}
+
 bool heap_claim(struct heap *heap)
 {
 	uint32_t parked = HEAP_PARKED;
@@ -115,7 +120,7 @@ bool heap_claim(struct heap *heap)
 	if (!atomic_compare_exchange_strong_explicit(&heap->state, &parked, HEAP_SWEEPING, memory_order_acquire, memory_order_relaxed))
 		return false;
 	/* Its thread cannot leave the park now, so the stack above its park stays as it is. */
-	if (heap->park_sp == 0 || heap_is_torn == NULL || !heap_is_torn(heap->park_sp, heap->park_self))
+	if (!is_torn(heap))
 		return true;
 	heap_unclaim(heap);
 	return false;
@@ -295,7 +300,7 @@ void heap_fork_done(bool child)
 	atomic_store_explicit(&threads_n, heap_own != NULL, memory_order_relaxed);
 	for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
 		bool parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
-		if (heap == heap_own || !parked || atomic_load_explicit(&heap->orphan, memory_order_relaxed))
+		if (heap == heap_own || !parked || atomic_load_explicit(&heap->orphan, memory_order_relaxed) || is_torn(heap))
 			continue;
 		atomic_store_explicit(&heap->wanted, 0, memory_order_relaxed);
 		orphan_return(heap);
