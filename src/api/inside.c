@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looks through the stack above the caller for the frame of a signal that interrupted a fast path. In it the kernel saved the program
- * counter beside a word that tells it from a mere pointer to one of these functions. What is left of an old frame may look the same; that
- * costs a park, no more. The stack may be any: the thread's own, a signal stack or a coroutine's, whose end nobody knows; so a page of it
- * is read only when it is known to be readable.
+ * Looks through the stack above a parked thread's blocking call for the frame of a signal that interrupted a fast path. In it the kernel
+ * saved the program counter beside a word that tells it from a mere pointer to one of these functions. What is left of an old frame may
+ * look the same; that costs a sweep, no more. The stack may be any: the thread's own, a signal stack or a coroutine's, whose end nobody
+ * knows; so a page of it is read only when it is known to be readable.
  */
 #include "api/inside.h"
 
