@@ -26,7 +26,6 @@
 #define noinline __attribute__((noinline))
 #define hidden __attribute__((visibility("hidden")))
 #define exported __attribute__((visibility("default")))
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 #define array_len(a) (sizeof(a) / sizeof((a)[0]))
 
 /* Our own mistakes: checked in debug builds, assumed away in release builds. Reports through the one function base may call upwards
