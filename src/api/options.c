@@ -5,6 +5,7 @@
 #include "api/options.h"
 
 #include "api/block.h"
+#include "api/file.h"
 #include "api/stats.h"
 #include "kernel/advise.h"
 #include "kernel/caps.h"
@@ -50,6 +51,11 @@ static bool parse_scavenger(struct options *options, const char *value)
 static bool parse_stats(struct options *options, const char *value)
 {
 	return parse_switch(&options->stats, value);
+}
+
+static bool parse_file_hints(struct options *options, const char *value)
+{
+	return parse_switch(&options->file_hints, value);
 }
 
 static bool parse_return(struct options *options, const char *value)
@@ -102,6 +108,7 @@ static const struct option table[] = {
 	{"AUTO_IDLE", "0 or 1", parse_auto_idle},
 	{"SCAVENGER", "0 or 1", parse_scavenger},
 	{"STATS", "0 or 1", parse_stats},
+	{"FILE_HINTS", "0 or 1", parse_file_hints},
 	{"RETURN", "auto, vector or madvise", parse_return},
 	{"CAPS", "-NAME, or several joined by commas; NAME: process_madvise", parse_caps},
 };
@@ -188,7 +195,7 @@ static bool parse_setting(struct options *options, const char *setting)
 
 unsigned options_parse(struct options *ret, char *const *env)
 {
-	struct options options = {.auto_idle = true, .scavenger = true, .stats = true};
+	struct options options = {.auto_idle = true, .scavenger = true, .stats = true, .file_hints = true};
 	unsigned complaints = 0;
 
 	for (; env != NULL && *env != NULL; env++)
@@ -205,6 +212,7 @@ static void apply(const struct options *options)
 	block_set_auto_idle(options->auto_idle);
 	reclaim_enable_scavenger(options->scavenger);
 	stats_publish(options->stats);
+	file_set_hints(options->file_hints);
 	for (unsigned cap = 0; cap < CAPS_COUNT; cap++)
 		if (options->caps_off >> cap & 1)
 			caps_force_off((enum cap)cap);

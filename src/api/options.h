@@ -14,6 +14,7 @@ struct options {
 	bool auto_idle;       /* park threads around blocking calls. Default true */
 	bool scavenger;       /* have a background thread. Default true */
 	bool stats;           /* publish the statistics page. Default true */
+	bool file_hints;      /* obey the calls of <lull/file.h>. Default true */
 	enum options_way way; /* how memory is returned. Default: what the kernel offers */
 	uint32_t caps_off;    /* bit per enum cap: never to be used. Default none */
 };

@@ -53,6 +53,7 @@ static void ck_defaults(void)
 	ck_assert(options.auto_idle);
 	ck_assert(options.scavenger);
 	ck_assert(options.stats);
+	ck_assert(options.file_hints);
 	ck_assert_int_eq(options.way, OPTIONS_WAY_AUTO);
 	ck_assert_uint_eq(options.caps_off, 0);
 }
@@ -68,11 +69,12 @@ END_TEST
 
 START_TEST(test_switches_are_0_or_1)
 {
-	ck_accepted(ENV("LULL_AUTO_IDLE=0", "LULL_SCAVENGER=0", "LULL_STATS=0"));
+	ck_accepted(ENV("LULL_AUTO_IDLE=0", "LULL_SCAVENGER=0", "LULL_STATS=0", "LULL_FILE_HINTS=0"));
 	ck_assert(!options.auto_idle);
 	ck_assert(!options.scavenger);
 	ck_assert(!options.stats);
-	ck_accepted(ENV("LULL_AUTO_IDLE=1", "LULL_SCAVENGER=1", "LULL_STATS=1"));
+	ck_assert(!options.file_hints);
+	ck_accepted(ENV("LULL_AUTO_IDLE=1", "LULL_SCAVENGER=1", "LULL_STATS=1", "LULL_FILE_HINTS=1"));
 	ck_defaults();
 }
 END_TEST
@@ -143,7 +145,7 @@ END_TEST
 
 START_TEST(test_an_unknown_variable_is_named_with_those_there_are)
 {
-	static const char known[] = "; there are LULL_AUTO_IDLE, LULL_SCAVENGER, LULL_STATS, LULL_RETURN, LULL_CAPS\n";
+	static const char known[] = "; there are LULL_AUTO_IDLE, LULL_SCAVENGER, LULL_STATS, LULL_FILE_HINTS, LULL_RETURN, LULL_CAPS\n";
 	static const char *const names[] = {"LULL_STAT", "LULL_STATSS", "LULL_", "LULL_stats"};
 
 	for (unsigned i = 0; i < array_len(names); i++) {
