@@ -3,13 +3,16 @@
  * A table of calls that block: how to get a thread to block in each, how another thread ends the wait, whether the call is a
  * cancellation point. The programs beside this file cancel and interrupt them.
  *
- * Each thread that blocks has a `struct place` of its own. The pointers and descriptors in it are set by its creator; `tid` and
- * `done` are for both sides.
+ * Each thread that blocks has a `struct place` of its own. The pointers and descriptors in it are set by its creator; `tid`, `done`
+ * and `hole` are for both sides.
+ *
+ * Under lull the heap of a thread that blocks is swept from outside, and a hole in it must be gone afterwards.
  */
 #ifndef CALLS_H
 #define CALLS_H
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -23,6 +26,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -30,6 +34,7 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,21 +46,28 @@ struct place {
 	const struct call *call;
 	atomic_int tid;   /* 0 until the thread is about to block */
 	atomic_bool done; /* the call has returned */
+	char *hole;       /* an OS page of the thread's heap that nothing is in */
 	int pipe[2];      /* empty: reading blocks */
 	int epoll;        /* watches the pipe */
 	int pair[2];      /* socket pair; [0] takes no more when the call is one that sends */
 	int listener;
 	struct sockaddr_un address;
 	int file, holder; /* the same file opened twice; holder has the lock */
+	int clients[16];  /* connected until the listener takes no more; their number */
+	int clients_n;
 	mqd_t queue;
 	int messages;
 	pthread_mutex_t mutex;
 	pthread_cond_t cond;
 	bool signalled;
+	mtx_t mtx;
+	cnd_t cnd;
+	pthread_barrier_t barrier;
 	sem_t sem;
 	uint32_t word;
 	pid_t child;
 	pthread_t other;
+	thrd_t other_thrd;
 	int gate[2]; /* what the other thread waits for */
 };
 
@@ -197,6 +209,15 @@ static long block_recvmsg(struct place *p)
 	return recvmsg(p->pair[0], &m, 0);
 }
 
+static long block_recvmmsg(struct place *p)
+{
+	char c;
+	struct iovec v = {&c, 1};
+	struct mmsghdr m = {.msg_hdr = {.msg_iov = &v, .msg_iovlen = 1}};
+
+	return recvmmsg(p->pair[0], &m, 1, 0, NULL);
+}
+
 static void fill_pair(struct place *p)
 {
 	char bytes[4096] = {0};
@@ -220,6 +241,29 @@ static void wake_sender(struct place *p)
 static long block_send(struct place *p)
 {
 	return send(p->pair[0], "x", 1, 0);
+}
+
+static long block_sendto(struct place *p)
+{
+	return sendto(p->pair[0], "x", 1, 0, NULL, 0);
+}
+
+static long block_sendmsg(struct place *p)
+{
+	char c = 'x';
+	struct iovec v = {&c, 1};
+	struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
+
+	return sendmsg(p->pair[0], &m, 0);
+}
+
+static long block_sendmmsg(struct place *p)
+{
+	char c = 'x';
+	struct iovec v = {&c, 1};
+	struct mmsghdr m = {.msg_hdr = {.msg_iov = &v, .msg_iovlen = 1}};
+
+	return sendmmsg(p->pair[0], &m, 1, 0);
 }
 
 static long block_write(struct place *p)
@@ -251,6 +295,43 @@ static long block_accept(struct place *p)
 static long block_accept4(struct place *p)
 {
 	return accepted(accept4(p->listener, NULL, NULL, SOCK_CLOEXEC));
+}
+
+/* As many as may wait to be accepted: the next one waits to be let in. */
+static void fill_listener(struct place *p)
+{
+	for (;;) {
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+		MUST(fd >= 0 && p->clients_n < 16);
+		p->clients[p->clients_n++] = fd;
+		if (connect(fd, (struct sockaddr *)&p->address, sizeof(p->address)))
+			break;
+	}
+	MUST(errno == EAGAIN);
+	p->file = socket(AF_UNIX, SOCK_STREAM, 0);
+	MUST(p->file >= 0);
+	errno = 0;
+}
+
+static long block_connect(struct place *p)
+{
+	return connect(p->file, (struct sockaddr *)&p->address, sizeof(p->address));
+}
+
+static void wake_connector(struct place *p)
+{
+	int fd = accept(p->listener, NULL, NULL);
+
+	MUST(fd >= 0);
+	close(fd);
+}
+
+static void close_clients(struct place *p)
+{
+	for (int i = 0; i < p->clients_n; i++)
+		close(p->clients[i]);
+	close(p->file);
 }
 
 /* Threads. */
@@ -314,6 +395,55 @@ static void finish_cond(struct place *p)
 	pthread_mutex_unlock(&p->mutex);
 }
 
+static long wait_cnd(struct place *p, const struct timespec *until)
+{
+	int result = thrd_success;
+
+	mtx_lock(&p->mtx);
+	while (!p->signalled && result == thrd_success)
+		result = until ? cnd_timedwait(&p->cnd, &p->mtx, until) : cnd_wait(&p->cnd, &p->mtx);
+	mtx_unlock(&p->mtx);
+	return result;
+}
+
+static long block_cnd_wait(struct place *p)
+{
+	return wait_cnd(p, NULL);
+}
+
+static long block_cnd_timedwait(struct place *p)
+{
+	struct timespec t = far_from_now(CLOCK_REALTIME);
+
+	return wait_cnd(p, &t);
+}
+
+static void wake_cnd(struct place *p)
+{
+	mtx_lock(&p->mtx);
+	p->signalled = true;
+	cnd_signal(&p->cnd);
+	mtx_unlock(&p->mtx);
+}
+
+static void finish_cnd(struct place *p)
+{
+	mtx_unlock(&p->mtx);
+}
+
+/* One of the two is told that it is the one: which is a matter of chance. */
+static long block_barrier_wait(struct place *p)
+{
+	int result = pthread_barrier_wait(&p->barrier);
+
+	return result == PTHREAD_BARRIER_SERIAL_THREAD ? 0 : result;
+}
+
+static void wake_barrier(struct place *p)
+{
+	block_barrier_wait(p);
+}
+
 static void *wait_at_gate(void *arg)
 {
 	struct place *p = arg;
@@ -344,6 +474,35 @@ static long block_timedjoin(struct place *p)
 	struct timespec t = far_from_now(CLOCK_REALTIME);
 
 	return pthread_timedjoin_np(p->other, NULL, &t);
+}
+
+static long block_clockjoin(struct place *p)
+{
+	struct timespec t = far_from_now(CLOCK_MONOTONIC);
+
+	return pthread_clockjoin_np(p->other, NULL, CLOCK_MONOTONIC, &t);
+}
+
+static int wait_at_gate_too(void *arg)
+{
+	return wait_at_gate(arg) ? 1 : 0;
+}
+
+static void start_other_thrd(struct place *p)
+{
+	MUST(!pipe(p->gate));
+	MUST(thrd_create(&p->other_thrd, wait_at_gate_too, p) == thrd_success);
+}
+
+static long block_thrd_join(struct place *p)
+{
+	return thrd_join(p->other_thrd, NULL);
+}
+
+static void finish_thrd_join(struct place *p)
+{
+	open_gate(p);
+	MUST(thrd_join(p->other_thrd, NULL) == thrd_success);
 }
 
 /* The join was cancelled: do it now. */
@@ -420,6 +579,12 @@ static long block_usleep(struct place *p)
 	return usleep(999999999);
 }
 
+static long block_thrd_sleep(struct place *p)
+{
+	(void)p;
+	return thrd_sleep(&long_time, NULL);
+}
+
 static long block_pause(struct place *p)
 {
 	(void)p;
@@ -467,6 +632,14 @@ static long block_sigtimedwait(struct place *p)
 	return sigtimedwait(&set, NULL, &long_time);
 }
 
+static long block_sigsuspend(struct place *p)
+{
+	sigset_t set = waited_signal();
+
+	(void)p;
+	return sigsuspend(&set);
+}
+
 /* Processes. */
 
 static void start_child(struct place *p)
@@ -504,6 +677,16 @@ static long block_waitpid(struct place *p)
 static long block_wait4(struct place *p)
 {
 	return reaped(p, wait4(p->child, NULL, 0, NULL));
+}
+
+static long block_wait(struct place *p)
+{
+	return reaped(p, wait(NULL));
+}
+
+static long block_wait3(struct place *p)
+{
+	return reaped(p, wait3(NULL, 0, NULL));
 }
 
 static long block_waitid(struct place *p)
@@ -567,6 +750,37 @@ static void wake_msgrcv(struct place *p)
 		MUST(!msgsnd(p->messages, &m, 1, 0));
 }
 
+/* Two of these fill a queue of the usual 16 KiB. */
+struct long_message {
+	long type;
+	char text[8192];
+};
+
+static void open_full_messages(struct place *p)
+{
+	struct long_message m = {.type = 1};
+
+	open_messages(p);
+	while (p->messages >= 0 && !msgsnd(p->messages, &m, sizeof(m.text), IPC_NOWAIT))
+		;
+	errno = 0;
+}
+
+static long block_msgsnd(struct place *p)
+{
+	struct long_message m = {.type = 1};
+
+	return msgsnd(p->messages, &m, sizeof(m.text), 0);
+}
+
+static void wake_msgsnd(struct place *p)
+{
+	struct long_message m;
+
+	if (p->messages >= 0)
+		MUST(msgrcv(p->messages, &m, sizeof(m.text), 0, 0) == sizeof(m.text));
+}
+
 static void close_messages(struct place *p)
 {
 	if (p->messages >= 0)
@@ -605,6 +819,32 @@ static void wake_mq_receive(struct place *p)
 		MUST(!mq_send(p->queue, "x", 1, 0));
 }
 
+static void open_full_queue(struct place *p)
+{
+	open_queue(p);
+	wake_mq_receive(p);
+}
+
+static long block_mq_send(struct place *p)
+{
+	return mq_send(p->queue, "y", 1, 0);
+}
+
+static long block_mq_timedsend(struct place *p)
+{
+	struct timespec t = far_from_now(CLOCK_REALTIME);
+
+	return mq_timedsend(p->queue, "y", 1, 0, &t);
+}
+
+static void wake_mq_send(struct place *p)
+{
+	char text[8];
+
+	if (p->queue != (mqd_t)-1)
+		MUST(mq_receive(p->queue, text, sizeof(text), NULL) == 1);
+}
+
 static void close_queue(struct place *p)
 {
 	if (p->queue != (mqd_t)-1)
@@ -625,15 +865,25 @@ static const struct call calls[] = {
 	{"recv", block_recv, wake_receiver, true, NULL, NULL},
 	{"recvfrom", block_recvfrom, wake_receiver, true, NULL, NULL},
 	{"recvmsg", block_recvmsg, wake_receiver, true, NULL, NULL},
+	{"recvmmsg", block_recvmmsg, wake_receiver, true, NULL, NULL},
 	{"send", block_send, wake_sender, true, fill_pair, NULL},
+	{"sendto", block_sendto, wake_sender, true, fill_pair, NULL},
+	{"sendmsg", block_sendmsg, wake_sender, true, fill_pair, NULL},
+	{"sendmmsg", block_sendmmsg, wake_sender, true, fill_pair, NULL},
 	{"write", block_write, wake_sender, true, fill_pair, NULL},
 	{"accept", block_accept, wake_acceptor, true, NULL, NULL},
 	{"accept4", block_accept4, wake_acceptor, true, NULL, NULL},
+	{"connect", block_connect, wake_connector, true, fill_listener, close_clients},
 	{"pthread_cond_wait", block_cond_wait, wake_cond, true, NULL, finish_cond},
 	{"pthread_cond_timedwait", block_cond_timedwait, wake_cond, true, NULL, finish_cond},
 	{"pthread_cond_clockwait", block_cond_clockwait, wake_cond, true, NULL, finish_cond},
+	{"cnd_wait", block_cnd_wait, wake_cnd, true, NULL, finish_cnd},
+	{"cnd_timedwait", block_cnd_timedwait, wake_cnd, true, NULL, finish_cnd},
+	{"pthread_barrier_wait", block_barrier_wait, wake_barrier, false, NULL, NULL},
 	{"pthread_join", block_join, open_gate, true, start_other, finish_join},
 	{"pthread_timedjoin_np", block_timedjoin, open_gate, true, start_other, finish_join},
+	{"pthread_clockjoin_np", block_clockjoin, open_gate, true, start_other, finish_join},
+	{"thrd_join", block_thrd_join, open_gate, true, start_other_thrd, finish_thrd_join},
 	{"sem_wait", block_sem_wait, wake_sem, true, NULL, NULL},
 	{"sem_timedwait", block_sem_timedwait, wake_sem, true, NULL, NULL},
 	{"sem_clockwait", block_sem_clockwait, wake_sem, true, NULL, NULL},
@@ -642,18 +892,31 @@ static const struct call calls[] = {
 	{"clock_nanosleep", block_clock_nanosleep, NULL, true, NULL, NULL},
 	{"sleep", block_sleep, NULL, true, NULL, NULL},
 	{"usleep", block_usleep, NULL, true, NULL, NULL},
+	{"thrd_sleep", block_thrd_sleep, NULL, true, NULL, NULL},
 	{"pause", block_pause, NULL, true, NULL, NULL},
 	{"sigwait", block_sigwait, wake_sigwait, true, NULL, NULL},
 	{"sigwaitinfo", block_sigwaitinfo, wake_sigwait, true, NULL, NULL},
 	{"sigtimedwait", block_sigtimedwait, wake_sigwait, true, NULL, NULL},
+	{"sigsuspend", block_sigsuspend, NULL, true, NULL, NULL},
+	{"wait", block_wait, end_child, true, start_child, finish_child},
+	{"wait3", block_wait3, end_child, true, start_child, finish_child},
 	{"waitpid", block_waitpid, end_child, true, start_child, finish_child},
 	{"wait4", block_wait4, end_child, true, start_child, finish_child},
 	{"waitid", block_waitid, end_child, true, start_child, finish_child},
 	{"flock", block_flock, unlock_file, false, lock_file, close_file},
 	{"msgrcv", block_msgrcv, wake_msgrcv, true, open_messages, close_messages},
+	{"msgsnd", block_msgsnd, wake_msgsnd, true, open_full_messages, close_messages},
 	{"mq_receive", block_mq_receive, wake_mq_receive, true, open_queue, close_queue},
 	{"mq_timedreceive", block_mq_timedreceive, wake_mq_receive, true, open_queue, close_queue},
+	{"mq_send", block_mq_send, wake_mq_send, true, open_full_queue, close_queue},
+	{"mq_timedsend", block_mq_timedsend, wake_mq_send, true, open_full_queue, close_queue},
 };
+
+/* `finish` undoes what `prepare` did, whatever became of the call; otherwise it undoes what a call left behind that was cancelled. */
+static inline bool finishes_always(const struct call *call)
+{
+	return call->finish == close_file || call->finish == close_messages || call->finish == close_queue || call->finish == close_clients;
+}
 
 static void place_listen(struct place *p)
 {
@@ -676,6 +939,8 @@ static void place_open(struct place *p, const struct call *call)
 	MUST(p->epoll >= 0 && !epoll_ctl(p->epoll, EPOLL_CTL_ADD, p->pipe[0], &e));
 	place_listen(p);
 	MUST(!pthread_mutex_init(&p->mutex, NULL) && !pthread_cond_init(&p->cond, NULL) && !sem_init(&p->sem, 0, 0));
+	MUST(!pthread_barrier_init(&p->barrier, NULL, 2));
+	MUST(mtx_init(&p->mtx, mtx_plain) == thrd_success && cnd_init(&p->cnd) == thrd_success);
 	if (call->prepare)
 		call->prepare(p);
 }
@@ -693,6 +958,9 @@ static void place_close(struct place *p)
 	sem_destroy(&p->sem);
 	pthread_cond_destroy(&p->cond);
 	pthread_mutex_destroy(&p->mutex);
+	pthread_barrier_destroy(&p->barrier);
+	cnd_destroy(&p->cnd);
+	mtx_destroy(&p->mtx);
 }
 
 /* The kernel says the thread sleeps; it said that it is about to. */
@@ -724,22 +992,65 @@ static void place_wait_asleep(struct place *p)
 		usleep(200);
 }
 
-/* Something worth giving back: a few MiB of each kind, every block freed but some. */
-static void place_use_memory(struct block **kept, unsigned count)
+/* Something worth giving back: a few MiB of each kind, every block freed but some. Returns an OS page that under lull only freed blocks
+ * were in: one block fills it, and the kept one before it keeps its neighbours in use. */
+static char *place_use_memory(struct block **kept, unsigned count)
 {
-	enum { LARGE = 8, SMALL = 1000 };
-	struct block *large[LARGE], *small[SMALL];
+	enum { LARGE = 8, SMALL = 1000, PAGES = 64, OS_PAGE = 4096 };
+	struct block *large[LARGE], *small[SMALL], *pages[PAGES];
+	char *hole;
 
 	for (unsigned i = 0; i < LARGE; i++)
 		large[i] = block_new(300000, i);
 	for (unsigned i = 0; i < SMALL; i++)
 		small[i] = block_new(500, i);
+	for (unsigned i = 0; i < PAGES / 2; i++)
+		pages[i] = block_new(OS_PAGE, i);
 	for (unsigned i = 0; i < count; i++)
-		kept[i] = block_new(i % 2 ? 20000 : 200, i);
+		kept[i] = block_new(i % 4 == 1 ? 20000 : i % 4 == 3 ? OS_PAGE : 200, i);
+	for (unsigned i = PAGES / 2; i < PAGES; i++)
+		pages[i] = block_new(OS_PAGE, i);
+	hole = (char *)pages[PAGES / 2];
 	for (unsigned i = 0; i < LARGE; i++)
 		block_drop(large[i]);
 	for (unsigned i = 0; i < SMALL; i++)
 		block_drop(small[i]);
+	for (unsigned i = 0; i < PAGES; i++)
+		block_drop(pages[i]);
+	return hole;
+}
+
+/* How often a thread's heap was swept while it blocked, and how often it was not. */
+static unsigned places_swept, places_not_swept;
+
+static bool hole_is_away(char *hole)
+{
+	unsigned char seen = 1;
+
+	return (uintptr_t)hole % 4096 == 0 && mincore(hole, 4096, &seen) == 0 && !(seen & 1);
+}
+
+/* Everything free in the process goes, also what is in the heaps of threads that block. Nothing happens without lull. */
+static void place_sweep(struct place *p)
+{
+	size_t (*collect)(bool);
+
+	*(void **)&collect = dlsym(RTLD_DEFAULT, "lull_collect");
+	if (!collect || atomic_load(&p->done))
+		return;
+	collect(true);
+	if (hole_is_away(p->hole))
+		places_swept++;
+	else
+		places_not_swept++;
+}
+
+/* `write` is not watched, a call may return before it is looked at, and what an earlier frame left on a stack may look like an interrupted
+ * malloc: few are not swept, most are. */
+static void places_must_be_swept(void)
+{
+	if (places_swept + places_not_swept > 0 && places_swept < 9 * places_not_swept)
+		DIE("%u heaps were swept while their threads blocked, %u were not", places_swept, places_not_swept);
 }
 
 #endif

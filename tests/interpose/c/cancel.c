@@ -41,7 +41,7 @@ static void *victim_run(void *arg)
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	place_use_memory(v->kept, KEPT);
+	v->place.hole = place_use_memory(v->kept, KEPT);
 	pthread_cleanup_push(clean_up, v);
 	atomic_store(&v->place.tid, (int)gettid());
 	if (v->way == PENDING)
@@ -62,7 +62,8 @@ static void *victim_run(void *arg)
 static bool waits_in_kernel(const struct call *call)
 {
 	return call->wake == wake_pipe || call->wake == wake_receiver || call->wake == wake_sender || call->wake == wake_acceptor ||
-		call->wake == wake_msgrcv || call->wake == wake_mq_receive;
+		call->wake == wake_connector || call->wake == wake_msgrcv || call->wake == wake_msgsnd || call->wake == wake_mq_receive ||
+		call->wake == wake_mq_send;
 }
 
 static bool can_be(const struct call *call, enum way way)
@@ -79,9 +80,7 @@ static bool can_be(const struct call *call, enum way way)
 
 static void finish_place(struct victim *v)
 {
-	bool own_finish = v->place.call->wake == unlock_file || v->place.call->wake == wake_msgrcv || v->place.call->wake == wake_mq_receive;
-
-	if (v->returned && own_finish)
+	if (v->returned && finishes_always(v->place.call))
 		v->place.call->finish(&v->place);
 	place_close(&v->place);
 }
@@ -101,6 +100,8 @@ static void cancel_once(const struct call *call, enum way way)
 		call->wake(&v->place);
 	else
 		place_wait_asleep(&v->place);
+	if (way == BLOCKED)
+		place_sweep(&v->place);
 	/* Its owner sleeps, another drops one of its blocks. */
 	if (way == BLOCKED) {
 		block_drop(v->kept[KEPT - 1]);
@@ -130,5 +131,6 @@ int main(int argc, char **argv)
 			for (enum way way = BLOCKED; way <= DISABLED; way++)
 				if (can_be(&calls[i], way))
 					cancel_once(&calls[i], way);
+	places_must_be_swept();
 	return 0;
 }

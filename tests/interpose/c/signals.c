@@ -64,7 +64,7 @@ static void *target_run(void *arg)
 	sigset_t before, after, set = waited_signal();
 
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	place_use_memory(t->kept, KEPT);
+	t->place.hole = place_use_memory(t->kept, KEPT);
 	pthread_sigmask(SIG_SETMASK, NULL, &before);
 	atomic_store(&t->place.tid, (int)gettid());
 	errno = ERRNO_BEFORE;
@@ -85,6 +85,7 @@ static void *target_run(void *arg)
 static void interrupt(struct target *t, pthread_t thread)
 {
 	place_wait_asleep(&t->place);
+	place_sweep(&t->place);
 	MUST(!pthread_kill(thread, SIGUSR1));
 	while (!atomic_load(&handled))
 		usleep(200);
@@ -102,13 +103,9 @@ static void finish_place(struct target *t)
 {
 	const struct call *call = t->place.call;
 
-	/* A condition or a join ends only by being woken, a child may still be there. */
-	if (call->wake == end_child) {
-		if (t->result)
-			call->finish(&t->place);
-	} else if (call->wake != wake_cond && call->wake != open_gate && call->finish) {
+	/* A child may still be there. */
+	if (finishes_always(call) || (call->wake == end_child && t->result))
 		call->finish(&t->place);
-	}
 	place_close(&t->place);
 }
 
@@ -143,16 +140,20 @@ static long masked_pselect(const sigset_t *mask)
 	return pselect(0, NULL, NULL, NULL, &long_time, mask);
 }
 
+static int no_events;
+
 static long masked_epoll_pwait(const sigset_t *mask)
 {
 	struct epoll_event e;
-	int fd = epoll_create1(0);
-	long result = epoll_pwait(fd, &e, 1, -1, mask);
-	int saved = errno;
 
-	close(fd);
-	errno = saved;
-	return result;
+	return epoll_pwait(no_events, &e, 1, -1, mask);
+}
+
+static long masked_epoll_pwait2(const sigset_t *mask)
+{
+	struct epoll_event e;
+
+	return epoll_pwait2(no_events, &e, 1, &long_time, mask);
 }
 
 static long masked_sigsuspend(const sigset_t *mask)
@@ -182,6 +183,88 @@ static void masked_once(const char *name, long (*wait)(const sigset_t *mask))
 	for (unsigned i = 0; i < KEPT; i++)
 		block_drop(kept[i]);
 	pthread_sigmask(SIG_UNBLOCK, &blocked, NULL);
+}
+
+/*
+ * A wait whose mask lets SIGUSR2 in and holds SIGUSR1 back, where the thread's own mask does the opposite. Once it sleeps, and was swept,
+ * both are sent, SIGUSR1 first: only SIGUSR2 ends the wait and is handled under the wait's mask, then SIGUSR1 under the thread's.
+ */
+struct masked {
+	struct place place;
+	long (*wait)(const sigset_t *mask);
+	long result;
+	int error;
+	bool mask_kept;
+};
+
+static sigset_t masks_handled[2];
+static atomic_int order[2], order_n;
+
+static sigset_t mask_of(int a, int b, int c)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, a);
+	sigaddset(&set, b);
+	sigaddset(&set, c);
+	return set;
+}
+
+static void note_order(int signal_number)
+{
+	int saved = errno, n = atomic_fetch_add(&order_n, 1);
+
+	if (n < 2) {
+		pthread_sigmask(SIG_SETMASK, NULL, &masks_handled[n]);
+		atomic_store(&order[n], signal_number);
+	}
+	blocks_churn(30, (unsigned long)n);
+	errno = saved;
+}
+
+static void *masked_run(void *arg)
+{
+	struct masked *m = arg;
+	sigset_t own = mask_of(SIGUSR2, SIGUSR2, SIGUSR2), waits = mask_of(SIGUSR1, SIGWINCH, SIGWINCH), after;
+	struct block *kept[KEPT];
+
+	pthread_sigmask(SIG_SETMASK, &own, NULL);
+	m->place.hole = place_use_memory(kept, KEPT);
+	atomic_store(&m->place.tid, (int)gettid());
+	errno = ERRNO_BEFORE;
+	m->result = m->wait(&waits);
+	m->error = errno;
+	atomic_store(&m->place.done, true);
+	pthread_sigmask(SIG_SETMASK, NULL, &after);
+	m->mask_kept = masks_equal(&own, &after);
+	for (unsigned i = 0; i < KEPT; i++)
+		block_drop(kept[i]);
+	return NULL;
+}
+
+static void masked_later(const char *name, long (*wait)(const sigset_t *mask))
+{
+	sigset_t first = mask_of(SIGUSR1, SIGWINCH, SIGUSR2), second = mask_of(SIGUSR2, SIGUSR1, SIGHUP);
+	struct masked m = {.wait = wait};
+	pthread_t thread;
+	bool went_on;
+
+	sigaddset(&first, SIGHUP); /* by sa_mask */
+	set_handler(SIGUSR1, note_order, SA_RESTART);
+	set_handler(SIGUSR2, note_order, SA_RESTART);
+	atomic_store(&order_n, 0);
+	MUST(!pthread_create(&thread, NULL, masked_run, &m));
+	place_wait_asleep(&m.place);
+	place_sweep(&m.place);
+	MUST(!pthread_kill(thread, SIGUSR1));
+	usleep(20000);
+	went_on = !atomic_load(&m.place.done) && atomic_load(&order_n) == 0;
+	MUST(!pthread_kill(thread, SIGUSR2));
+	MUST(!pthread_join(thread, NULL));
+	printf("%s, signalled later: %ld, errno %d, went on %d, mask kept %d, handled %d: %d under the wait's mask %d, %d under the thread's %d\n",
+		name, m.result, m.error, went_on, m.mask_kept, atomic_load(&order_n), order[0], masks_equal(&masks_handled[0], &first), order[1],
+		masks_equal(&masks_handled[1], &second));
 }
 
 /* Leaves a wait by siglongjmp, with blocks dropped before and after. */
@@ -274,10 +357,22 @@ static void under_a_timer(void)
 	printf("under a timer\n");
 }
 
+static const struct {
+	const char *name;
+	long (*wait)(const sigset_t *mask);
+} masked_waits[] = {
+	{"ppoll with a mask", masked_ppoll},
+	{"pselect with a mask", masked_pselect},
+	{"epoll_pwait with a mask", masked_epoll_pwait},
+	{"epoll_pwait2 with a mask", masked_epoll_pwait2},
+	{"sigsuspend with a mask", masked_sigsuspend},
+};
+
 int main(void)
 {
 	sigset_t set = waited_signal();
 
+	no_events = epoll_create1(0);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -285,11 +380,12 @@ int main(void)
 		interrupt_once(&calls[i], SA_RESTART);
 	}
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-	masked_once("ppoll with a mask", masked_ppoll);
-	masked_once("pselect with a mask", masked_pselect);
-	masked_once("epoll_pwait with a mask", masked_epoll_pwait);
-	masked_once("sigsuspend", masked_sigsuspend);
+	for (unsigned i = 0; i < sizeof(masked_waits) / sizeof(masked_waits[0]); i++) {
+		masked_once(masked_waits[i].name, masked_waits[i].wait);
+		masked_later(masked_waits[i].name, masked_waits[i].wait);
+	}
 	leave_by_jump();
 	under_a_timer();
+	places_must_be_swept();
 	return 0;
 }
