@@ -5,9 +5,9 @@
  * A thread reaches its heap through one initial-exec thread-local pointer. It starts, and while the thread is parked it is again, at
  * heap_empty, whose lists are empty and which owns no page: every malloc then takes the slow path, every free the cross-thread one.
  *
- * A heap is held by one party at a time: its thread (RUNNING), nobody (PARKED: a thread that promised not to allocate, or an orphan whose
- * thread ended), or a sweep (SWEEPING). Only the thread leaves RUNNING; only a sweep goes PARKED -> SWEEPING -> PARKED. An orphan is
- * taken over whole by the next thread that starts, and picked from by threads that need pages.
+ * A heap is held by one party at a time: its thread (RUNNING, and PARKING: about to promise), nobody (PARKED: a thread that promised not
+ * to allocate, or an orphan whose thread ended), or a sweep (SWEEPING). Only the thread leaves RUNNING; only a sweep goes
+ * PARKED -> SWEEPING -> PARKED. An orphan is taken over whole by the next thread that starts, and picked from by threads that need pages.
  *
  * Heaps are never freed: other threads may still push freed blocks at a heap whose thread is long gone.
  */
@@ -23,7 +23,7 @@
 /* Sizes up to this find their page with one load, indexed by the byte: 4 KiB of table per heap for two instructions less per malloc. */
 #define DIRECT_MAX 512
 
-enum heap_state { HEAP_RUNNING = 0, HEAP_PARKED, HEAP_SWEEPING };
+enum heap_state { HEAP_RUNNING = 0, HEAP_PARKED, HEAP_SWEEPING, HEAP_PARKING };
 
 struct page_list {
 	struct page *head, *tail;
@@ -111,8 +111,8 @@ extern bool (*heap_is_torn)(uintptr_t sp, uintptr_t self) hidden;
 /* Take a parked heap, or give it back. False: it is not parked, or torn. */
 bool heap_claim(struct heap *heap) hidden;
 void heap_unclaim(struct heap *heap) hidden;
-/* The heap the calling thread runs on, attached or taken out of its park if need be, or NULL: no memory, the thread has ended its own, or
- * this is a signal handler that interrupted parking. */
+/* The heap the calling thread runs on, attached or taken out of its park if need be, or NULL: no memory, or the thread has ended its
+ * own. */
 struct heap *heap_mine(void) hidden;
 /* Free BITS of a medium or large page that a sweep held. Any thread. */
 void heap_put_blocks(struct page *page, uint64_t bits) hidden;

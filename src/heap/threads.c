@@ -134,13 +134,18 @@ void heap_unclaim(struct heap *heap)
 		kernel.futex_wake(&heap->state, INT32_MAX);
 }
 
+/* RUNNING already: the thread is, or once was, in the middle of parking or of leaving a park, and this is a handler that interrupted it
+ * there, or the thread after a handler that jumped out of there. */
 static bool try_run(struct heap *heap)
 {
-	uint32_t parked = HEAP_PARKED;
-	return atomic_compare_exchange_strong_explicit(&heap->state, &parked, HEAP_RUNNING, memory_order_acquire, memory_order_relaxed);
+	uint32_t state = atomic_load_explicit(&heap->state, memory_order_relaxed);
+	if (state == HEAP_RUNNING)
+		return true;
+	return state != HEAP_SWEEPING &&
+	       atomic_compare_exchange_strong_explicit(&heap->state, &state, HEAP_RUNNING, memory_order_acquire, memory_order_relaxed);
 }
 
-/* PARKED -> RUNNING for the calling thread, which alone may do this to this heap; waits for a sweep to let go. */
+/* To RUNNING for the calling thread, which alone may do this to this heap; waits for a sweep to let go. */
 static void heap_run(struct heap *heap)
 {
 	/* A signal handler that came in between may have left the park for us. */
@@ -196,9 +201,6 @@ struct heap *heap_mine(void)
 	if (heap_tls != &heap_empty)
 		return heap_tls;
 	if (heap_own != NULL) {
-		/* A signal handler in the middle of heap_park or heap_unpark: it gets on with a borrowed heap. */
-		if (atomic_load_explicit(&heap_own->state, memory_order_relaxed) == HEAP_RUNNING)
-			return NULL;
 		heap_unpark();
 		return heap_own;
 	}
@@ -239,13 +241,18 @@ void orphan_return(struct heap *heap)
 	orphan_push(heap);
 }
 
+/* A signal handler of this thread may come in at any instruction, allocate, wait in a park of its own, and never come back. It must not
+ * see the heap in use and parked at once, which is why heap_tls leaves it first, and whatever it leaves behind must be a heap that the
+ * thread can run again. PARKING says that the thread was about to park: if the heap is no longer that, a handler took it back. */
 bool heap_park(void)
 {
 	struct heap *heap = heap_tls;
+	uint32_t parking = HEAP_PARKING;
 	if (heap == &heap_empty)
 		return false;
+	atomic_store_explicit(&heap->state, HEAP_PARKING, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
 	heap_tls = &heap_empty;
-	/* a signal handler of this thread must not see the heap in use and parked at once */
 	atomic_signal_fence(memory_order_seq_cst);
 	heap->park_sp = (uintptr_t)__builtin_frame_address(0);
 	heap->park_self = (uintptr_t)pthread_self();
@@ -253,8 +260,10 @@ bool heap_park(void)
 	uint32_t seq = atomic_load_explicit(&heap->park_seq, memory_order_relaxed);
 	atomic_store_explicit(&heap->park_seq, seq + 1, memory_order_relaxed);
 	/* release: everything this thread did to the heap is seen by the sweep that claims it */
-	atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_release);
-	return true;
+	if (atomic_compare_exchange_strong_explicit(&heap->state, &parking, HEAP_PARKED, memory_order_release, memory_order_relaxed))
+		return true;
+	heap_tls = heap;
+	return false;
 }
 
 void heap_unpark(void)
