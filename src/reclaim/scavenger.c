@@ -6,6 +6,7 @@
  */
 #include "reclaim/reclaim.h"
 
+#include "heap/heap.h"
 #include "kernel/bell.h"
 #include "kernel/kernel.h"
 #include "kernel/lock.h"
@@ -65,65 +66,102 @@ static void *scavenge(void *unused)
 	return NULL;
 }
 
-/* Signals are the program's: the thread inherits a mask that leaves it only those that a fault of its own would raise. */
-static int create(void)
+/* Of a thread that holds a lock of ours on its way into a call which handlers may interrupt and never come back from (siglongjmp), or
+ * in which they may themselves block or fork. What a fault would raise stays: there is no way on after one. */
+static void hold_signals(sigset_t *ret_before)
 {
 	static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS};
-	sigset_t mask, before;
-	pthread_attr_t attr;
+	sigset_t mask;
 	sigfillset(&mask);
 	for (size_t i = 0; i < array_len(faults); i++)
 		sigdelset(&mask, faults[i]);
+	pthread_sigmask(SIG_BLOCK, &mask, ret_before);
+}
+
+static void release_signals(const sigset_t *before)
+{
+	pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+/* With signals held, which the thread inherits: they are the program's, and leave it only those that a fault of its own would raise. */
+static int create(void)
+{
+	pthread_attr_t attr;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, SCAVENGER_STACK);
-	pthread_sigmask(SIG_BLOCK, &mask, &before);
 	int err = pthread_create(&scavenger.thread, &attr, scavenge, NULL);
 	if (err != 0) /* thread-local storage of the program may not fit a small stack */
 		err = pthread_create(&scavenger.thread, NULL, scavenge, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return err;
+}
+
+/* In a handler that interrupted a fast path its heap is to be left alone. */
+static bool may_sweep_own(void)
+{
+	return heap_is_torn == NULL || !heap_is_torn((uintptr_t)__builtin_frame_address(0), (uintptr_t)pthread_self());
 }
 
 static void pass_inline(void)
 {
 	struct reclaim_left left = {0};
+	sigset_t before;
 	uint64_t now = kernel.now_ns();
 	uint64_t last = atomic_load_explicit(&scavenger.inline_ns, memory_order_relaxed);
 	if (now - last < RECLAIM_TICK_NS)
 		return;
-	if (atomic_compare_exchange_strong_explicit(&scavenger.inline_ns, &last, now, memory_order_relaxed, memory_order_relaxed)) {
+	if (!atomic_compare_exchange_strong_explicit(&scavenger.inline_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
+		return;
+	hold_signals(&before);
+	if (may_sweep_own())
 		reclaim_thread();
-		reclaim_pass(&left);
-	}
+	reclaim_pass(&left);
+	release_signals(&before);
 }
 
+/* pthread_join is a cancellation point, which malloc must not be; and the lock is held. */
 static void join_ended(void)
 {
-	if (scavenger.ended)
-		pthread_join(scavenger.thread, NULL);
+	int cancel;
+	if (!scavenger.ended)
+		return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_join(scavenger.thread, NULL);
+	pthread_setcancelstate(cancel, NULL);
 	scavenger.ended = false;
+}
+
+/* With signals held. Returns whether it is there now. */
+static bool start_or_find(void)
+{
+	if (!lock_try(&scavenger.lock)) /* someone starts or stops it right now */
+		return false;
+	bool there = scavenger_is_there();
+	if (!there) {
+		join_ended();
+		atomic_store_explicit(&scavenger.stop, false, memory_order_relaxed);
+		bell_answered(true);
+		there = create() == 0;
+		if (!there)
+			bell_answered(false);
+		atomic_store_explicit(&scavenger.there, there, memory_order_relaxed);
+	}
+	lock_release(&scavenger.lock);
+	return there;
 }
 
 void reclaim_scavenger_start(void)
 {
 	int saved = errno;
+	sigset_t before;
 	if (reclaim_may_start != NULL && !reclaim_may_start())
 		return;
 	atomic_store_explicit(&bell_unanswered, false, memory_order_relaxed);
 	bool there = false;
-	if (!scavenger.off && lock_try(&scavenger.lock)) { /* taken: someone starts or stops it right now */
-		there = scavenger_is_there();
-		if (!there) {
-			join_ended();
-			atomic_store_explicit(&scavenger.stop, false, memory_order_relaxed);
-			bell_answered(true);
-			there = create() == 0;
-			if (!there)
-				bell_answered(false);
-			atomic_store_explicit(&scavenger.there, there, memory_order_relaxed);
-		}
-		lock_release(&scavenger.lock);
+	if (!scavenger.off) {
+		hold_signals(&before);
+		there = start_or_find();
+		release_signals(&before);
 	}
 	if (!there)
 		pass_inline();
