@@ -43,5 +43,6 @@ x86_64) build steps -mno-red-zone ;;
 *) build steps ;;
 esac
 try handlers "$@"
-for kind in alloc wait both; do try steps $kind; done
+LULL_SCAVENGER=0 try handlers "$@"
+for kind in alloc wait both fork jump; do try steps $kind; done
 [ "$failed" -eq 0 ]

@@ -3,13 +3,18 @@
  * A signal at every single instruction of a blocking call: the processor's trap flag is set around poll, so that a handler runs after each
  * instruction of what lull does before and after it. poll is async-signal-safe, so the handler may call anything.
  *
- * steps alloc: it allocates and frees; steps wait: it waits in poll itself, every 16th time; steps both. x86-64 only.
+ * steps alloc: it allocates and frees; steps wait: it waits in poll itself, every 16th time; steps both; steps fork: it forks, and the child
+ * uses memory; steps jump: it leaves for good by siglongjmp, each time one instruction later, and the thread goes on from there. x86-64 only.
  */
+#include <dlfcn.h>
 #include <poll.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* 25 pages of 64 KiB: worth a park. */
@@ -19,22 +24,44 @@
 /* No end within this: a handler never came back. */
 #define LIMIT_S 100
 
-static int allocates, waits;
-static volatile unsigned long steps;
+static int allocates, waits, forks;
+static volatile unsigned long steps, jump_at;
+static sigjmp_buf way_out;
 static struct pollfd nothing = {.fd = -1};
+
+static void allocate(void)
+{
+	void *small = malloc(64), *large = malloc(100000);
+
+	memset(small, 1, 64);
+	memset(large, 2, 100000);
+	free(small);
+	free(large);
+}
+
+static void fork_once(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		alarm(LIMIT_S);
+		allocate();
+		_exit(0);
+	}
+	if (waitpid(pid, &status, 0) != pid || status != 0)
+		abort();
+}
 
 static void step(int signal)
 {
 	(void)signal;
-	steps++;
-	if (allocates) {
-		void *small = malloc(64), *large = malloc(100000);
-
-		memset(small, 1, 64);
-		memset(large, 2, 100000);
-		free(small);
-		free(large);
-	}
+	if (++steps == jump_at)
+		siglongjmp(way_out, 1);
+	if (allocates)
+		allocate();
+	if (forks)
+		fork_once();
 	if (waits && steps % 16 == 0)
 		poll(&nothing, 1, 12);
 }
@@ -63,19 +90,61 @@ static void step_poll(int timeout_ms)
 	__asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
 }
 
+/* What the thread was in the middle of does not show afterwards: it forks, waits again, and everything can be given back. Returns false
+ * when the call has fewer instructions than N. */
+static bool jump_after(unsigned long n)
+{
+	size_t (*collect)(bool);
+
+	*(void **)&collect = dlsym(RTLD_DEFAULT, "lull_collect");
+	free_much();
+	steps = 0;
+	jump_at = n;
+	if (sigsetjmp(way_out, 1) == 0) {
+		step_poll(1);
+		return false;
+	}
+	jump_at = 0;
+	if (n % 8 == 0)
+		fork_once();
+	if (n % 4 != 0)
+		allocate();
+	if (collect != NULL)
+		collect(true);
+	poll(&nothing, 1, 1);
+	return true;
+}
+
+/* A thread that does not park any more passes through few instructions. */
+static int jump_everywhere(void)
+{
+	unsigned long n = 1, all;
+
+	free_much();
+	step_poll(1);
+	all = steps;
+	while (jump_after(n))
+		n++;
+	printf("%lu jumps out of %lu instructions\n", n - 1, all);
+	return n - 1 < all / 2;
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction action = {.sa_handler = step};
 
 	if (argc != 2 || sigaction(SIGTRAP, &action, NULL) != 0)
 		return 2;
-	allocates = strcmp(argv[1], "wait") != 0;
-	waits = strcmp(argv[1], "alloc") != 0;
+	allocates = strcmp(argv[1], "alloc") == 0 || strcmp(argv[1], "both") == 0;
+	waits = strcmp(argv[1], "wait") == 0 || strcmp(argv[1], "both") == 0;
+	forks = strcmp(argv[1], "fork") == 0;
 	alarm(LIMIT_S);
 	/* once without: the scavenger is there afterwards, and every function looked up */
 	free_much();
 	poll(&nothing, 1, 100);
-	for (int i = 0; i < ROUNDS; i++) {
+	if (strcmp(argv[1], "jump") == 0)
+		return jump_everywhere();
+	for (int i = 0; i < (forks ? 1 : ROUNDS); i++) {
 		free_much();
 		step_poll(i % 2 ? 1 : 15);
 	}
