@@ -372,6 +372,33 @@ START_TEST(test_malloc_while_parked_ends_the_park)
 }
 END_TEST
 
+/* What a signal handler leaves behind that jumps out of heap_park or heap_unpark. */
+START_TEST(test_a_thread_that_was_jumped_out_of_its_park_has_its_heap_again)
+{
+	static const unsigned states[] = {HEAP_RUNNING, HEAP_PARKING, HEAP_PARKED};
+	struct heap *heap;
+
+	heap_free_slow(alloc(64));
+	heap = heap_tls;
+	for (unsigned i = 0; i < array_len(states); i++) {
+		heap_tls = &heap_empty;
+		atomic_store(&heap->state, states[i]);
+		ck_assert(!heap_park());
+		ck_assert(states[i] == HEAP_PARKED || !heap_claim(heap));
+		if (i % 2 == 0)
+			heap_free_slow(alloc(64));
+		else
+			heap_unpark();
+		ck_assert_ptr_eq(heap_tls, heap);
+		ck_assert_uint_eq(state_of(heap), HEAP_RUNNING);
+		ck_assert(heap_park());
+		ck_assert_uint_eq(state_of(heap), HEAP_PARKED);
+		heap_unpark();
+	}
+	ck_assert_uint_eq(heap_counts().heaps, 1);
+}
+END_TEST
+
 START_TEST(test_free_while_parked_leaves_the_block_for_a_sweep)
 {
 	char *p = alloc(64), *q = alloc(64);
@@ -713,6 +740,7 @@ static TCase *parking(void)
 
 	tcase_add_test(tcase, test_a_parked_thread_is_on_the_empty_heap);
 	tcase_add_test(tcase, test_malloc_while_parked_ends_the_park);
+	tcase_add_test(tcase, test_a_thread_that_was_jumped_out_of_its_park_has_its_heap_again);
 	tcase_add_test(tcase, test_free_while_parked_leaves_the_block_for_a_sweep);
 	tcase_add_test(tcase, test_only_a_parked_heap_that_is_not_wanted_can_be_claimed);
 	tcase_add_test(tcase, test_parks_that_nobody_disturbs_enter_no_kernel);
