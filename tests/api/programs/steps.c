@@ -3,8 +3,9 @@
  * A signal at every single instruction of a blocking call: the processor's trap flag is set around poll, so that a handler runs after each
  * instruction of what lull does before and after it. poll is async-signal-safe, so the handler may call anything.
  *
- * steps alloc: it allocates and frees; steps wait: it waits in poll itself, every 16th time; steps both; steps fork: it forks, and the child
- * uses memory; steps jump: it leaves for good by siglongjmp, each time one instruction later, and the thread goes on from there. x86-64 only.
+ * steps alloc: it allocates and frees; steps wait: it waits in poll itself, every 16th time; steps both; steps fork: it forks, and the
+ * child uses memory; steps jump: it leaves for good by siglongjmp, each time one instruction later, and the thread goes on from there.
+ * x86-64 only.
  */
 #include <dlfcn.h>
 #include <poll.h>

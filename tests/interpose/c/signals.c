@@ -262,9 +262,9 @@ static void masked_later(const char *name, long (*wait)(const sigset_t *mask))
 	went_on = !atomic_load(&m.place.done) && atomic_load(&order_n) == 0;
 	MUST(!pthread_kill(thread, SIGUSR2));
 	MUST(!pthread_join(thread, NULL));
-	printf("%s, signalled later: %ld, errno %d, went on %d, mask kept %d, handled %d: %d under the wait's mask %d, %d under the thread's %d\n",
-		name, m.result, m.error, went_on, m.mask_kept, atomic_load(&order_n), order[0], masks_equal(&masks_handled[0], &first), order[1],
-		masks_equal(&masks_handled[1], &second));
+	printf("%s, signalled later: %ld, errno %d, went on %d, mask kept %d\n", name, m.result, m.error, went_on, m.mask_kept);
+	printf("%s, handled %d: %d under the wait's mask %d, %d under the thread's %d\n", name, atomic_load(&order_n), order[0],
+		masks_equal(&masks_handled[0], &first), order[1], masks_equal(&masks_handled[1], &second));
 }
 
 /* Leaves a wait by siglongjmp, with blocks dropped before and after. */
