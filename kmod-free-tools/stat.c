@@ -36,7 +36,7 @@ struct record {
 	const char *tool_version;
 	uint64_t stats_version, stats_size_bytes;
 	struct lull_stats stats;
-	const char *way;
+	const char *way, *policy;
 	uint64_t rss_anon_bytes;
 };
 
@@ -70,6 +70,14 @@ static const struct field fields[] = {
 	COUNT(heaps_orphaned, "of them waiting for a new thread"),
 	BYTES(late_bytes, "freed by others, owner sleeps unseen"),
 	{.key = "way", .kind = FIELD_TEXT, .offset = offsetof(struct record, way), .help = "the call that returns memory now"},
+	{.key = "policy", .kind = FIELD_TEXT, .offset = offsetof(struct record, policy), .help = "what decides how long free memory stays"},
+	BYTES(kept_bytes, "kept on purpose past the hold, resident"),
+	BYTES(floor_bytes, "how much may be"),
+	COUNT(ghost_hits, "returned, and wanted again within 1 s"),
+	BYTES(ghost_bytes, "of them"),
+	COUNT(full_sweeps, "sweeps that looked at every page"),
+	COUNT(busy_looks, "returns by threads that do not block"),
+	COUNT(idle_stages, "deeper collects of a quiet process"),
 	{.key = "rss_anon_bytes", .kind = FIELD_BYTES, .offset = offsetof(struct record, rss_anon_bytes),
 	 .help = "whole process, by the kernel (RssAnon)"},
 };
@@ -77,7 +85,7 @@ static const struct field fields[] = {
 #define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
 
 /* The members are words one after another: when one is appended, this fails until it has a field above. */
-_Static_assert(offsetof(struct lull_stats, way) + sizeof(uint64_t) == sizeof(struct lull_stats), "a new statistic needs a field");
+_Static_assert(offsetof(struct lull_stats, idle_stages) + sizeof(uint64_t) == sizeof(struct lull_stats), "a new statistic needs a field");
 
 static const char *way_name(uint64_t way)
 {
@@ -86,6 +94,18 @@ static const char *way_name(uint64_t way)
 		return "madvise";
 	case 1:
 		return "process_madvise";
+	default:
+		return NULL;
+	}
+}
+
+static const char *policy_name(uint64_t policy)
+{
+	switch (policy) {
+	case 0:
+		return "default";
+	case 1:
+		return "seed";
 	default:
 		return NULL;
 	}
@@ -177,6 +197,7 @@ static int stat_process(int process, int pid)
 	record.stats_version = record.stats.version;
 	record.stats_size_bytes = record.stats.size_bytes;
 	record.way = way_name(record.stats.way);
+	record.policy = policy_name(record.stats.policy);
 	record.rss_anon_bytes = procfs_status_bytes(process, "RssAnon");
 	if (!print_record(&record)) {
 		say("stat", "cannot write JSON");

@@ -45,6 +45,14 @@ struct lull_stats {
 	uint64_t heaps_orphaned;      /* gauge: heaps whose thread ended, waiting for adoption */
 	uint64_t late_bytes;          /* gauge: blocks freed by other threads into pages of threads that sleep unseen, not yet given back */
 	uint64_t way;                 /* which call returns memory now: 0 madvise loop, 1 process_madvise */
+	uint64_t policy;              /* 0 default, 1 the seed system's */
+	uint64_t kept_bytes;          /* gauge: free memory kept on purpose past the hold, under the floor, resident */
+	uint64_t floor_bytes;         /* gauge: how much may be */
+	uint64_t ghost_hits;          /* returned memory wanted again within the break-even time of 1 s, times */
+	uint64_t ghost_bytes;         /* and bytes */
+	uint64_t full_sweeps;         /* sweeps that looked at every page, changed or not */
+	uint64_t busy_looks;          /* looks of threads that do not block at their own pages that found something to return */
+	uint64_t idle_stages;         /* deeper collects because the whole process was quiet */
 };
 
 /* Fills *ret with this process's numbers; size is sizeof(*ret) of the caller. Any thread; looks at each region under its lock;

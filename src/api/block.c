@@ -154,7 +154,7 @@ void block_find_all(void)
 
 static inline bool wants_park(void)
 {
-	bool any = heap_changed_n() >= RECLAIM_PARK_PAGES || heap_small_n() >= RECLAIM_PARK_SMALL;
+	bool any = heap_changed_n() >= RECLAIM_PARK_PAGES || heap_pages_n() >= RECLAIM_PARK_OWNED;
 	return unlikely(any) && atomic_load_explicit(&auto_idle, memory_order_relaxed);
 }
 

@@ -14,6 +14,7 @@
 #include "api/options.h"
 #include "api/stats.h"
 #include "heap/heap.h"
+#include "kernel/kernel.h"
 #include "kernel/report.h"
 #include "kernel/sys.h"
 
@@ -53,6 +54,7 @@ static void thread_end(void *round)
 	if (n < END_ROUND && pthread_setspecific(end_key, (void *)(n + 1)) == 0)
 		return;
 	inside_enter();
+	reclaim_thread_end();
 	heap_thread_end();
 	inside_leave();
 	if (heap_counts().threads == 0) {
@@ -121,8 +123,10 @@ static bool on_foreign(void *p, size_t *ret_usable)
 
 static void find_sanitizer(void)
 {
-	if (__asan_init == NULL && __tsan_init == NULL)
+	if (__asan_init == NULL && __tsan_init == NULL) {
+		kernel_use_libc_clock();
 		return;
+	}
 	foreign_free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
 	foreign_usable = (size_t(*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
 	if (foreign_free != NULL && foreign_usable != NULL)
@@ -131,6 +135,7 @@ static void find_sanitizer(void)
 #else
 static void find_sanitizer(void)
 {
+	kernel_use_libc_clock();
 }
 #endif
 

@@ -18,6 +18,33 @@ exported void lull_thread_idle(void)
 	scavenger_maybe_start();
 }
 
+exported bool lull_thread_idle_start(void)
+{
+	init_maybe();
+	/* in a handler that interrupted malloc the heap is not whole */
+	return !inside_slow_path() && reclaim_park();
+}
+
+exported void lull_thread_idle_end(void)
+{
+	reclaim_unpark();
+}
+
+exported void lull_scavenger_stop(void)
+{
+	reclaim_scavenger_end();
+}
+
+exported bool lull_thread_idle_pending(void)
+{
+	return reclaim_pending();
+}
+
+exported bool lull_thread_idle_pending_own(void)
+{
+	return reclaim_pending_own();
+}
+
 exported size_t lull_collect(bool force)
 {
 	init_maybe();

@@ -41,6 +41,7 @@ static always_inline void *alloc_slow(size_t size, void *(*alloc)(size_t size))
 	void *p = alloc(size);
 	if (unlikely(p == NULL))
 		p = alloc_again(size, alloc);
+	reclaim_look_maybe();
 	inside_leave();
 	scavenger_maybe_start();
 	return p;

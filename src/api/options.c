@@ -21,6 +21,8 @@
 #define PREFIX "LULL_"
 /* Of a name or value that is refused, this much is shown. */
 #define SHOWN_BYTES 60
+/* A day: what is quiet for longer has long been collected. */
+#define STAGE_MAX_S 86400
 
 struct option {
 	const char *name;     /* behind the prefix */
@@ -51,6 +53,54 @@ static bool parse_scavenger(struct options *options, const char *value)
 static bool parse_stats(struct options *options, const char *value)
 {
 	return parse_switch(&options->stats, value);
+}
+
+static bool parse_policy(struct options *options, const char *value)
+{
+	bool seed = strcmp(value, "seed") == 0;
+
+	if (!seed && strcmp(value, "default") != 0)
+		return false;
+	options->seed = seed;
+	return true;
+}
+
+/* Decimal digits; *value moves behind them. */
+static bool parse_number(uint32_t *ret, const char **value, uint32_t max)
+{
+	uint32_t n = 0;
+
+	if (**value < '0' || **value > '9')
+		return false;
+	for (; **value >= '0' && **value <= '9'; ++*value) {
+		n = n * 10 + (uint32_t)(**value - '0');
+		if (n > max)
+			return false;
+	}
+	*ret = n;
+	return true;
+}
+
+static bool parse_stages(struct options *options, const char *value)
+{
+	uint32_t after_s[OPTIONS_STAGES] = {0};
+	unsigned n = 0;
+
+	if (strcmp(value, "0") == 0) {
+		options->stages = 0;
+		return true;
+	}
+	do {
+		uint32_t before = n == 0 ? 0 : after_s[n - 1];
+		if (n == OPTIONS_STAGES || !parse_number(&after_s[n], &value, STAGE_MAX_S) || after_s[n] <= before)
+			return false;
+		n++;
+	} while (*value++ == ',');
+	if (value[-1] != '\0')
+		return false;
+	options->stages = n;
+	memcpy(options->stage_s, after_s, sizeof(after_s));
+	return true;
 }
 
 static bool parse_file_hints(struct options *options, const char *value)
@@ -108,11 +158,13 @@ static const struct option table[] = {
 	{"AUTO_IDLE", "0 or 1", parse_auto_idle},
 	{"SCAVENGER", "0 or 1", parse_scavenger},
 	{"STATS", "0 or 1", parse_stats},
+	{"POLICY", "default or seed", parse_policy},
+	{"IDLE_STAGES", "0, or up to 4 ascending numbers of seconds from 1 to 86400 joined by commas", parse_stages},
 	{"FILE_HINTS", "0 or 1", parse_file_hints},
 	{"RETURN", "auto, vector or madvise", parse_return},
-	{"CAPS", "-NAME, or several joined by commas; NAME: process_madvise", parse_caps},
+	{"CAPS", "-NAME, or several joined by commas; NAME: process_madvise, mincore or sysinfo", parse_caps},
 };
-static_assert(CAPS_COUNT == 1, "name every capability in the line above");
+static_assert(CAPS_COUNT == 3, "name every capability in the line above");
 
 /* Read by others around a program, which inherits them: the tests' path of the library. */
 static const char *const not_ours[] = {"SO"};
@@ -195,7 +247,14 @@ static bool parse_setting(struct options *options, const char *setting)
 
 unsigned options_parse(struct options *ret, char *const *env)
 {
-	struct options options = {.auto_idle = true, .scavenger = true, .stats = true, .file_hints = true};
+	struct options options = {
+		.auto_idle = true,
+		.scavenger = true,
+		.stats = true,
+		.file_hints = true,
+		.stage_s = {30, 75},
+		.stages = 2,
+	};
 	unsigned complaints = 0;
 
 	for (; env != NULL && *env != NULL; env++)
@@ -211,6 +270,8 @@ static void apply(const struct options *options)
 {
 	block_set_auto_idle(options->auto_idle);
 	reclaim_enable_scavenger(options->scavenger);
+	reclaim_set_policy(options->seed);
+	reclaim_set_stages(options->stage_s, options->stages);
 	stats_publish(options->stats);
 	file_set_hints(options->file_hints);
 	for (unsigned cap = 0; cap < CAPS_COUNT; cap++)

@@ -8,12 +8,18 @@
 
 #include "base/base.h"
 
+/* As many as the scavenger takes (reclaim/stages.h). */
+#define OPTIONS_STAGES 4
+
 enum options_way { OPTIONS_WAY_AUTO = 0, OPTIONS_WAY_VECTOR, OPTIONS_WAY_MADVISE };
 
 struct options {
 	bool auto_idle;       /* park threads around blocking calls. Default true */
 	bool scavenger;       /* have a background thread. Default true */
 	bool stats;           /* publish the statistics page. Default true */
+	bool seed;            /* the seed system's policy instead of the default one. Default false */
+	uint32_t stage_s[OPTIONS_STAGES]; /* idle stages: seconds of quiet, ascending. Default 30 and 75 */
+	unsigned stages;      /* how many; 0: none */
 	bool file_hints;      /* obey the calls of <lull/file.h>. Default true */
 	enum options_way way; /* how memory is returned. Default: what the kernel offers */
 	uint32_t caps_off;    /* bit per enum cap: never to be used. Default none */

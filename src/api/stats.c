@@ -88,6 +88,14 @@ static void gather(struct lull_stats *ret)
 		.heaps_orphaned = heap.orphans,
 		.late_bytes = late_bytes(),
 		.way = advise_way(),
+		.policy = reclaim.seed,
+		.kept_bytes = reclaim.kept_bytes,
+		.floor_bytes = reclaim.floor_bytes,
+		.ghost_hits = reclaim.ghost_hits,
+		.ghost_bytes = reclaim.ghost_bytes,
+		.full_sweeps = reclaim.full_sweeps,
+		.busy_looks = reclaim.looks,
+		.idle_stages = reclaim.stages,
 	};
 }
 

@@ -20,7 +20,7 @@ static void count_blocks(struct usage *usage, const struct page *page, uint64_t 
 /* used is read while its owner counts: see above. Pinned pages count one more than they have out. */
 static uint64_t small_used(const struct page *page)
 {
-	uint64_t pinned = page->place == PLACE_CURRENT;
+	uint64_t pinned = page_place(page) == PLACE_CURRENT;
 	uint64_t late = atomic_load_explicit(&page->remote, memory_order_relaxed) >> 32;
 	uint64_t used = __atomic_load_n(&page->used, __ATOMIC_RELAXED);
 

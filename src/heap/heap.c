@@ -9,6 +9,7 @@
 #include "kernel/map.h"
 #include "kernel/report.h"
 #include "kernel/rlimit.h"
+#include "page/reuse.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -55,7 +56,13 @@ static void *alloc_single(size_t size, size_t align, bool *ret_clean)
 	if (rlimit_is_obvious_overcommit(size))
 		return NULL;
 	struct page *page = page_create_single(max_size(size, 1), align, ret_clean);
-	return page == NULL ? NULL : page->start;
+	if (page == NULL)
+		return NULL;
+	uint32_t key = reuse_key(heap_tls->number, BIG_CLASSES);
+	if (page_reuse_key(page) == key)
+		reuse_note(key, page_now_ms() - page_gone_ms(page), page->bytes);
+	page_set_past(page, key, 0);
+	return page->start;
 }
 
 static void *alloc_any(size_t size, bool *ret_clean)
@@ -213,5 +220,24 @@ void heap_take_remote(struct heap *heap)
 void heap_retire_empty(struct heap *heap)
 {
 	small_retire_empty(heap);
-	big_retire_empty(heap);
+	big_retire_classes(heap, BIG_CLASSES);
+}
+
+static void retire_away(struct heap *heap, struct page *page, void *unused)
+{
+	(void)unused;
+	if (atomic_load_explicit(&page->away_blocks, memory_order_relaxed) == page_full_word(page))
+		heap_retire_page(heap, page);
+}
+
+void heap_retire_away(struct heap *heap)
+{
+	small_retire_empty(heap);
+	heap_each_big(heap, retire_away, NULL);
+}
+
+void heap_retire_small(struct heap *heap)
+{
+	small_retire_empty(heap);
+	big_retire_classes(heap, MEDIUM_CLASSES);
 }

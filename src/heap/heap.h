@@ -40,15 +40,41 @@ struct heap {
 	_Atomic uint32_t changed_n;           /* holder writes; relaxed hint for others */
 	struct random random;                 /* page secrets */
 	size_t freed_bytes;                   /* freed since the bell was last told */
-	uint32_t small_n;                     /* small pages this heap owns */
+	uint32_t small_n, big_n;              /* pages this heap owns: small ones, medium and large ones */
+	uint32_t big_changed;                 /* seed policy: weight of its large blocks that its thread freed since the last sweep, as pages */
+	size_t stay_bytes;                    /* seed policy: wholly free large pages that may wait for the next sweep, bytes */
+	uint32_t tick;                        /* heap_tick when its thread last had a look at its own pages, */
+	uint32_t looked_ms;                   /* and the time */
+	uint32_t slow_n;                      /* slow paths its thread took */
+	uint32_t number;                      /* constant; counts heaps from 1 */
 	uintptr_t park_sp, park_self;         /* of a parked thread: its stack pointer and pthread_self; 0 for orphans */
 	/* Any thread. */
 	_Atomic uint32_t state;               /* enum heap_state; see above. The transitions carry acquire and release */
 	_Atomic uint32_t wanted;              /* 1: the thread waits for a sweep to let go */
 	_Atomic uint32_t park_seq;            /* counts parks, so that a sweep can tell a lasting park from a new one. Relaxed */
 	_Atomic uint32_t orphan;              /* 1: no thread; waits for adoption */
+	_Atomic uint32_t emptied;             /* 1: a sweep returned all of a wholly free medium or large page, which can be retired. Relaxed */
 	_Atomic uint32_t retry;               /* 1: the kernel refused holes of this heap: look at every page again */
-	uint32_t park_seen;                   /* scavenger only: park_seq when last looked at */
+	_Atomic uint32_t asked;               /* 1: the thread that parked it asks for a sweep at once. Relaxed; the park publishes it */
+	_Atomic uint32_t scheduled;           /* seed policy, 1: the scavenger comes by itself, parks need not wake it. seq_cst: the thread
+	                                       * publishes its park, then reads this; the scavenger clears this, then looks at the park */
+	_Atomic uint32_t epoch;               /* its own clock: moves when its pages are looked at. Reclaim moves it; relaxed: one step behind
+	                                       * is within its meaning */
+	_Atomic uint8_t held;                 /* enum heap_held: what the last sweep of it left. Sweep writes; relaxed: a hint */
+	/* Guarded by the reclaim lock. */
+	uint64_t epoch_ns;                    /* when `epoch` moved last */
+	size_t floor_bytes;                   /* seed policy: its share of the floor, */
+	uint32_t floor_epoch;                 /* decided on then */
+	uint32_t sweeps;                      /* of this heap, ever. Its holder */
+	uint32_t park_seen;                   /* park_seq when last looked at */
+	struct heap_look {                    /* seed policy: what the scavenger knows of its parks (reclaim/parks.h) */
+		uint32_t park_seq;            /* the park last looked at */
+		uint32_t state;
+		uint64_t due_ns;              /* when it is looked at next */
+		uint64_t swept_ns;            /* end of its last sweep, in whatever park; 0: none yet */
+		uint32_t first_epoch;         /* of this park's first sweep */
+		uint32_t sweeps;              /* of this park */
+	} look;
 	struct page *_Atomic remote_pages;    /* small pages with remote frees, a stack by remote_next: anyone pushes, the holder takes all */
 	struct page *_Atomic listed_pages;    /* the same for medium and large pages that got free blocks, by listed_next */
 	struct heap *next;                    /* all heaps. Constant */
@@ -58,9 +84,26 @@ struct heap {
 extern __thread struct heap *heap_tls __attribute__((tls_model("initial-exec"))) hidden;
 extern struct heap heap_empty hidden;
 
-/* Moves on each tick of the scavenger; large blocks remember it, so that memory in use right now is left alone. Relaxed: one tick off is
- * within its meaning. */
-extern _Atomic uint32_t heap_epoch hidden;
+/* The clock by which a heap's pages age: its own, or, under the seed policy, the process's. */
+extern _Atomic uint32_t heap_process_epoch hidden;
+extern bool heap_one_clock hidden; /* set at start */
+static inline uint32_t heap_epoch(const struct heap *heap)
+{
+	return atomic_load_explicit(heap_one_clock ? &heap_process_epoch : &heap->epoch, memory_order_relaxed);
+}
+
+/* Moves with each pass of the scavenger; slow paths compare, so that a thread that never blocks has a look at its own pages now and then.
+ * Relaxed. */
+extern _Atomic uint32_t heap_tick hidden;
+
+/* What a sweep left because it is young or under the floor. */
+enum heap_held {
+	HEAP_HELD_ANY = 1, /* in any page it passed */
+	HEAP_HELD_OWN = 2, /* in a page of the heap that was swept */
+};
+
+/* Blocks the seed system holds back: those over its largest medium size. */
+#define HEAP_SEED_LARGE_MIN 86699
 
 /* --- allocation: no errno, no retry; NULL when there is no memory ----------------------------------------------------------------- */
 
@@ -91,13 +134,20 @@ void heap_unpark(void) hidden;
 /* Pages freed into since the last sweep: what a park would offer. 0 while parked. */
 static inline uint32_t heap_changed_n(void)
 {
-	return atomic_load_explicit(&heap_tls->changed_n, memory_order_relaxed);
+	const struct heap *heap = heap_tls;
+	return atomic_load_explicit(&heap->changed_n, memory_order_relaxed) + heap->big_changed;
 }
-/* Small pages the thread's heap owns: into which others may free while it is parked. 0 while parked. */
-static inline uint32_t heap_small_n(void)
+/* Small pages the thread's heap owns, into which others may free while it is parked; a medium or large one, which may become empty, counts
+ * for HEAP_BIG_WEIGHT. 0 while parked. */
+#define HEAP_BIG_WEIGHT 16
+static inline uint32_t heap_pages_n(void)
 {
-	return heap_tls->small_n;
+	const struct heap *heap = heap_tls;
+	return heap->small_n + heap->big_n * HEAP_BIG_WEIGHT;
 }
+
+/* The scavenger comes for the calling thread's parked heap by itself. After heap_park, in its order: see `scheduled`. */
+bool heap_is_scheduled(void) hidden;
 
 /* Bytes of the free blocks in the heap's changed pages, at most MAX_PAGES of them: what a sweep could return at best. Holder. */
 size_t heap_changed_bytes(const struct heap *heap, unsigned max_pages) hidden;
@@ -118,8 +168,17 @@ struct heap *heap_mine(void) hidden;
 void heap_put_blocks(struct page *page, uint64_t bits) hidden;
 /* Fold in what other threads left: remote frees, pages with free blocks. Holder. */
 void heap_take_remote(struct heap *heap) hidden;
-/* Wholly free pages go back to their region. Holder. */
+/* Wholly free pages go back to their region. Holder. heap_retire_small: all but large ones; heap_retire_away: small ones, and of the others
+ * those with nothing resident left. */
 void heap_retire_empty(struct heap *heap) hidden;
+void heap_retire_small(struct heap *heap) hidden;
+void heap_retire_away(struct heap *heap) hidden;
+/* This large page, if it is wholly free. Holder. */
+bool heap_retire_page(struct heap *heap, struct page *page) hidden;
+/* Wholly free large pages that no sweep has decided on, at a collect that is not forced: gone after a few. Seed policy; holder. */
+void heap_retire_waiting(struct heap *heap) hidden;
+/* Call FN for each medium and large page in the lists of HEAP that has a free block. FN may retire the page. Holder. */
+void heap_each_big(struct heap *heap, void (*fn)(struct heap *heap, struct page *page, void *arg), void *arg) hidden;
 /* The page is as it was last swept: its next free takes the slow path and says so. Holder. */
 void heap_settle(struct heap *heap, struct page *page) hidden;
 /* Put every page that may hold blocks on the changed list again. Holder. */

@@ -20,8 +20,11 @@ struct page *small_give(struct heap *heap, unsigned size_class) hidden;
 void *big_alloc(struct heap *heap, unsigned size_class, bool *ret_clean) hidden;
 void big_free(struct page *page, void *block) hidden;
 void big_take_listed(struct heap *heap) hidden;
-void big_retire_empty(struct heap *heap) hidden;
 struct page *big_give(struct heap *heap, unsigned size_class) hidden;
+/* PAGE becomes HEAP's: from now on it ages by its clock. */
+void big_adopt(struct heap *heap, struct page *page) hidden;
+/* Only pages of the first N medium and large classes. */
+void big_retire_classes(struct heap *heap, unsigned n) hidden;
 
 /* heap.c: bytes were freed that a pass could return; counted per thread, told to the bell in steps. */
 void heap_note_freed(size_t bytes) hidden;

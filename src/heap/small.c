@@ -22,7 +22,7 @@ static bool in_flight(const struct page *page)
 
 static void enqueue(struct heap *heap, struct page *page)
 {
-	page->place = PLACE_QUEUE;
+	page_set_place(page, PLACE_QUEUE);
 	list_append(&heap->queue[page->size_class], page);
 }
 
@@ -39,7 +39,7 @@ static void set_current(struct heap *heap, unsigned c, struct page *page)
 
 static void pin(struct heap *heap, unsigned c, struct page *page)
 {
-	page->place = PLACE_CURRENT;
+	page_set_place(page, PLACE_CURRENT);
 	page->used++;
 	set_current(heap, c, page);
 }
@@ -49,7 +49,7 @@ static void unpin(struct heap *heap, unsigned c)
 {
 	struct page *page = heap->current[c];
 	page->used--;
-	page->place = PLACE_FULL;
+	page_set_place(page, PLACE_FULL);
 	set_current(heap, c, &page_empty);
 }
 
@@ -151,7 +151,7 @@ static void emptied(struct heap *heap, struct page *page)
 /* Blocks were just listed. */
 static void got_blocks(struct heap *heap, struct page *page)
 {
-	if (page->place == PLACE_FULL)
+	if (page_place(page) == PLACE_FULL)
 		enqueue(heap, page);
 	if (!is_changed(page))
 		changed_add(heap, page);
@@ -162,7 +162,7 @@ static void got_blocks(struct heap *heap, struct page *page)
 void small_free(struct heap *heap, struct page *page, void *block)
 {
 	uint64_t link = (uint64_t)(uintptr_t)block ^ page->key;
-	bool pinned = page->place == PLACE_CURRENT;
+	bool pinned = page_place(page) == PLACE_CURRENT;
 	if ((size_t)((char *)block - page->start) >= (size_t)page->formed * page->block_bytes)
 		report_misuse("invalid pointer", block);
 	if (page->free == link || page->used <= pinned)
@@ -174,7 +174,7 @@ void small_free(struct heap *heap, struct page *page, void *block)
 
 void heap_page_emptied(struct page *page)
 {
-	if (page->place == PLACE_CURRENT || page->used != 0)
+	if (page_place(page) == PLACE_CURRENT || page->used != 0)
 		report_misuse("double free", page->start + page_first(page));
 	emptied(heap_tls, page);
 }
@@ -249,7 +249,7 @@ struct page *small_give(struct heap *heap, unsigned c)
 
 static size_t changed_bytes(const struct page *page)
 {
-	size_t free = (size_t)(page->formed + (page->place == PLACE_CURRENT) - page->used) * page->block_bytes;
+	size_t free = (size_t)(page->formed + (page_place(page) == PLACE_CURRENT) - page->used) * page->block_bytes;
 	size_t away = (size_t)__builtin_popcount(page->away) << OS_PAGE_SHIFT; /* those of the unformed tail included: low is fine */
 	return free > away ? free - away : 0;
 }

@@ -28,7 +28,9 @@ __thread struct heap *heap_tls __attribute__((tls_model("initial-exec"))) = &hea
 static __thread struct heap *heap_own __attribute__((tls_model("initial-exec"))); /* this thread's heap, parked or not */
 static __thread bool heap_ended __attribute__((tls_model("initial-exec")));
 
-_Atomic uint32_t heap_epoch;
+_Atomic uint32_t heap_process_epoch;
+_Atomic uint32_t heap_tick;
+bool heap_one_clock;
 void (*heap_on_attach)(void);
 
 static struct heap *_Atomic all; /* release: pairs with the acquire in heap_first; heaps are only ever added */
@@ -79,6 +81,10 @@ static struct page *give_page(struct heap *from, struct heap *to, unsigned c)
 	if (c < SMALL_CLASSES) {
 		from->small_n--;
 		to->small_n++;
+	} else {
+		from->big_n--;
+		to->big_n++;
+		big_adopt(to, page);
 	}
 	/* release: pairs with the acquire of those who look for the heap of a page they freed into */
 	atomic_store_explicit(&page->owner, to, memory_order_release);
@@ -171,10 +177,11 @@ static struct heap *heap_create(void)
 	for (size_t i = 0; i < SMALL_CLASSES; i++)
 		heap->current[i] = &page_empty;
 	random_init(&heap->random, (uintptr_t)heap);
+	heap->epoch_ns = kernel.now_ns(); /* a step begins: it lasts as long as every other */
+	heap->number = (uint32_t)atomic_fetch_add_explicit(&heaps_n, 1, memory_order_relaxed) + 1;
 	heap->next = atomic_load_explicit(&all, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak_explicit(&all, &heap->next, heap, memory_order_release, memory_order_relaxed))
 		;
-	atomic_fetch_add_explicit(&heaps_n, 1, memory_order_relaxed);
 	return heap;
 }
 
@@ -188,6 +195,7 @@ static struct heap *attach(void)
 	if (heap == NULL)
 		return NULL;
 	atomic_store_explicit(&heap->orphan, 0, memory_order_relaxed);
+	heap->looked_ms = 0; /* what is old to the thread that ended is not to this one */
 	atomic_fetch_add_explicit(&attached_n, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&threads_n, 1, memory_order_relaxed);
 	heap_tls = heap_own = heap;
@@ -214,7 +222,7 @@ void heap_thread_end(void)
 	if (heap == NULL)
 		return;
 	heap_take_remote(heap);
-	small_retire_empty(heap);
+	heap_retire_empty(heap);
 	heap_tls = &heap_empty;
 	heap_own = NULL;
 	/* acq_rel: the last to leave does so after all others */
@@ -264,6 +272,11 @@ bool heap_park(void)
 		return true;
 	heap_tls = heap;
 	return false;
+}
+
+bool heap_is_scheduled(void)
+{
+	return heap_own != NULL && atomic_load(&heap_own->scheduled);
 }
 
 void heap_unpark(void)
@@ -319,7 +332,7 @@ void heap_fork_done(bool child)
 static void check_list(const struct heap *heap, const struct page_list *list)
 {
 	for (struct page *page = list->head; page != NULL; page = page->next) {
-		lull_assert(page->place == PLACE_QUEUE);
+		lull_assert(page_place(page) == PLACE_QUEUE);
 		lull_assert(page->next == NULL ? list->tail == page : page->next->prev == page);
 		lull_assert(atomic_load_explicit(&page->owner, memory_order_relaxed) == heap);
 		page_check(page);

@@ -63,7 +63,7 @@ void advise_set_way(enum advise_way way)
 static void find_way(void)
 {
 	if (atomic_load_explicit(&forced_way, memory_order_relaxed) == WAY_AUTO)
-		caps_has_process_madvise();
+		caps_has(CAPS_PROCESS_MADVISE);
 }
 
 static void close_vector(int err)

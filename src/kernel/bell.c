@@ -41,12 +41,14 @@ void bell_ring_now(void)
 		atomic_store_explicit(&bell_unanswered, true, memory_order_relaxed);
 }
 
-void bell_wait(uint64_t timeout_ns)
+uint64_t bell_wait(uint64_t timeout_ns)
 {
 	atomic_store(&word, ASLEEP);
-	if (atomic_exchange(&bytes, 0) < BELL_WAKE_BYTES)
+	uint64_t rung = atomic_exchange(&bytes, 0);
+	if (rung < BELL_WAKE_BYTES)
 		kernel.futex_wait(&word, ASLEEP, timeout_ns);
 	atomic_exchange(&word, AWAKE); /* an exchange: a store could pass the loads that follow, and a ring would be lost */
+	return rung;
 }
 
 void bell_doze(uint64_t ns)

@@ -24,8 +24,8 @@ void bell_ring(size_t bytes) hidden;
 /* Wake now, or ask for a start, whatever the count. */
 void bell_ring_now(void) hidden;
 
-/* The one who answers: sleep until the bell rings or timeout_ns passed. */
-void bell_wait(uint64_t timeout_ns) hidden;
+/* The one who answers: sleep until the bell rings or timeout_ns passed. Returns the bytes rung for since the last time. */
+uint64_t bell_wait(uint64_t timeout_ns) hidden;
 /* Sleep for NS whatever is rung: what is freed meanwhile waits its turn, and costs those who free no system call. */
 void bell_doze(uint64_t ns) hidden;
 /* Somebody answers from now on, or nobody does. */

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
@@ -31,6 +32,8 @@ static _Atomic int states[CAPS_COUNT];
 
 static const char *const names[CAPS_COUNT] = {
 	[CAPS_PROCESS_MADVISE] = "process_madvise",
+	[CAPS_MINCORE] = "mincore",
+	[CAPS_SYSINFO] = "sysinfo",
 };
 
 static const char *const state_names[] = {
@@ -106,15 +109,34 @@ bool caps_find(const char *name, size_t len, enum cap *ret)
 }
 
 struct probe {
-	char *page;              /* PROBE_BYTES, of which the first OS page is tried on */
-	volatile ssize_t answer; /* the child's */
+	char *page;              /* PROBE_BYTES, of which the first OS page is tried on; its first byte is 1 */
+	enum cap cap;
+	volatile ssize_t answer; /* the child's: what the call returned */
+	volatile bool effect;    /* it did what it should */
 };
 
 static void probe_try(struct probe *probe)
 {
 	struct iovec vec = {.iov_base = probe->page, .iov_len = OS_PAGE_SIZE};
+	struct sysinfo info = {0};
+	unsigned char resident = 0;
 
-	probe->answer = kernel.process_madvise(&vec, 1, MADV_DONTNEED);
+	switch (probe->cap) {
+	case CAPS_PROCESS_MADVISE:
+		probe->answer = kernel.process_madvise(&vec, 1, MADV_DONTNEED);
+		probe->effect = probe->answer == (ssize_t)OS_PAGE_SIZE && *(volatile char *)probe->page == 0;
+		break;
+	case CAPS_MINCORE:
+		probe->answer = kernel.mincore(probe->page, OS_PAGE_SIZE, &resident);
+		probe->effect = resident & 1;
+		break;
+	case CAPS_SYSINFO:
+		probe->answer = sys_sysinfo(&info);
+		probe->effect = info.totalram > 0;
+		break;
+	case CAPS_COUNT:
+		break;
+	}
 }
 
 #ifdef __SANITIZE_THREAD__
@@ -205,15 +227,15 @@ static enum cap_state probe_page(struct probe *probe)
 		return CAP_STATE_UNKNOWN; /* no room for one more process just now */
 	if (err != 0)
 		return CAP_STATE_NOT_PERMITTED;
-	if (probe->answer != (ssize_t)OS_PAGE_SIZE)
-		return state_of_refusal((int)probe->answer);
-	return *(volatile char *)probe->page == 0 ? CAP_STATE_LIVE : CAP_STATE_BROKEN;
+	if (probe->effect)
+		return CAP_STATE_LIVE;
+	return probe->answer == NO_ANSWER || probe->answer < 0 ? state_of_refusal((int)probe->answer) : CAP_STATE_BROKEN;
 }
 
 /* Under mlockall(MCL_FUTURE) the page is locked and the answer reads as absent. So is all other memory then: nothing is lost. */
-static enum cap_state probe_process_madvise(void)
+static enum cap_state probe_cap(enum cap cap)
 {
-	struct probe probe;
+	struct probe probe = {.cap = cap};
 	enum cap_state state;
 	intptr_t page;
 
@@ -228,13 +250,13 @@ static enum cap_state probe_process_madvise(void)
 	return state;
 }
 
-bool caps_has_process_madvise(void)
+bool caps_has(enum cap cap)
 {
-	enum cap_state state = caps_state(CAPS_PROCESS_MADVISE);
+	enum cap_state state = caps_state(cap);
 
 	if (state == CAP_STATE_UNKNOWN) {
-		caps_set(CAPS_PROCESS_MADVISE, probe_process_madvise());
-		state = caps_state(CAPS_PROCESS_MADVISE);
+		caps_set(cap, probe_cap(cap));
+		state = caps_state(cap);
 	}
 	return state == CAP_STATE_LIVE;
 }

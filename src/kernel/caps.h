@@ -13,6 +13,8 @@
 
 enum cap {
 	CAPS_PROCESS_MADVISE, /* process_madvise(MADV_DONTNEED) on ourselves */
+	CAPS_MINCORE,         /* which OS pages are resident */
+	CAPS_SYSINFO,         /* how much memory there is */
 	CAPS_COUNT
 };
 
@@ -26,7 +28,7 @@ enum cap_state {
 };
 
 /* Probes on the first call, enters the kernel only then. */
-bool caps_has_process_madvise(void) hidden;
+bool caps_has(enum cap cap) hidden;
 
 /* What is known so far; does not probe. */
 enum cap_state caps_state(enum cap cap) hidden;

@@ -5,6 +5,7 @@
 #include "kernel/kernel.h"
 
 #include "base/base.h"
+#include "kernel/caps.h"
 #include "kernel/sys.h"
 
 #include <errno.h>
@@ -95,19 +96,32 @@ static int real_locks_on_fault(void)
 	if (page < 0)
 		return 0;
 	locked = sys_madvise((void *)page, OS_PAGE_SIZE, MADV_DONTNEED) == -EINVAL;
-	if (sys_mincore((void *)page, OS_PAGE_SIZE, &resident) < 0)
+	if (!caps_has(CAPS_MINCORE) || sys_mincore((void *)page, OS_PAGE_SIZE, &resident) < 0)
 		resident = 1;
 	sys_munmap((void *)page, OS_PAGE_SIZE);
 	return locked && !(resident & 1);
 }
 
-/* libc's clock reads the vdso, without entering the kernel; it neither allocates nor fails for this clock. */
 static uint64_t real_now_ns(void)
+{
+	struct timespec now = {0};
+
+	sys_call(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&now, 0, 0, 0, 0);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* libc's clock reads the vdso, without entering the kernel; it neither allocates nor fails for this clock. */
+static uint64_t libc_now_ns(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+void kernel_use_libc_clock(void)
+{
+	kernel.now_ns = libc_now_ns;
 }
 
 struct kernel kernel = {

@@ -4,6 +4,7 @@
  */
 #include "kernel/map.h"
 
+#include "kernel/caps.h"
 #include "kernel/kernel.h"
 
 #include <stdint.h>
@@ -76,6 +77,11 @@ void map_no_huge_pages(char *addr, size_t len)
 	kernel.madvise(addr, len, MADV_NOHUGEPAGE);
 }
 
+bool map_drop(char *addr, size_t len)
+{
+	return kernel.madvise(addr, len, MADV_DONTNEED) == 0;
+}
+
 /* 2 MiB at a time: the answer for as much is 512 bytes on the stack. */
 #define CLEAR_BYTES (2 * MIB)
 
@@ -84,7 +90,7 @@ static bool is_resident(char *addr, size_t len)
 {
 	unsigned char vec[CLEAR_BYTES / OS_PAGE_SIZE];
 
-	if (kernel.mincore(addr, len, vec) != 0)
+	if (!caps_has(CAPS_MINCORE) || kernel.mincore(addr, len, vec) != 0)
 		return true;
 	for (size_t i = 0; i < len / OS_PAGE_SIZE; i++)
 		if (vec[i] & 1)

@@ -17,6 +17,8 @@ bool map_commit(char *addr, size_t len);
 bool map_decommit(char *addr, size_t len);
 /* Ask for no huge pages here; refused where the kernel has none, which is as good. */
 void map_no_huge_pages(char *addr, size_t len);
+/* Give the memory back; it reads as zero from then on. False: the kernel refused, and it is as it was. */
+bool map_drop(char *addr, size_t len);
 /* Zero memory that may hold old bytes, without bringing in what is not there. addr, len: of usable memory, any alignment. */
 void map_clear(char *addr, size_t len);
 void map_release(char *addr, size_t len);

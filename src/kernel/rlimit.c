@@ -4,6 +4,7 @@
  */
 #include "kernel/rlimit.h"
 
+#include "kernel/caps.h"
 #include "kernel/sys.h"
 
 #include <fcntl.h>
@@ -30,11 +31,18 @@ int rlimit_overcommit(void)
 	return mode - '0';
 }
 
+size_t rlimit_memory(void)
+{
+	struct sysinfo info;
+
+	return !caps_has(CAPS_SYSINFO) || sys_sysinfo(&info) < 0 ? 0 : info.totalram * info.mem_unit;
+}
+
 bool rlimit_is_obvious_overcommit(size_t len)
 {
 	struct sysinfo info;
 
-	if (len < GIB || sys_call(SYS_sysinfo, (long)&info, 0, 0, 0, 0, 0) < 0 || rlimit_overcommit() != 0)
+	if (len < GIB || !caps_has(CAPS_SYSINFO) || sys_sysinfo(&info) < 0 || rlimit_overcommit() != 0)
 		return false;
 	return len / info.mem_unit > info.totalram + info.totalswap;
 }

@@ -14,6 +14,9 @@ size_t rlimit_address_space(void);
  * whether it would refuse LEN bytes at once. Enters the kernel for 1 GiB and more only. */
 bool rlimit_is_obvious_overcommit(size_t len);
 
+/* Memory of this machine, bytes; 0 when the kernel does not say. Enters the kernel. */
+size_t rlimit_memory(void);
+
 /* vm.overcommit_memory: 0, 1 or 2; 0 when it cannot be read. Enters the kernel each time. */
 int rlimit_overcommit(void);
 

@@ -20,6 +20,7 @@
 struct iovec;
 struct rlimit;
 struct timespec;
+struct sysinfo;
 struct utsname;
 
 _Static_assert(sizeof(long) == 8 && sizeof(void *) == 8, "lull is for 64-bit systems");
@@ -110,6 +111,11 @@ static inline int sys_getpid(void)
 static inline int sys_pidfd_open(int pid)
 {
 	return (int)sys_call(SYS_pidfd_open, pid, 0, 0, 0, 0, 0);
+}
+
+static inline int sys_sysinfo(struct sysinfo *ret)
+{
+	return (int)sys_call(SYS_sysinfo, (long)ret, 0, 0, 0, 0, 0);
 }
 
 static inline int sys_uname(struct utsname *name)

@@ -8,6 +8,7 @@
 #include "page/page.h"
 
 #include "kernel/report.h"
+#include "page/reuse.h"
 
 static unsigned block_index(const struct page *page, const void *block)
 {
@@ -24,6 +25,7 @@ static bool bring_back(struct page *page, uint64_t bit)
 		atomic_fetch_and_explicit(&page->returned, ~bit, memory_order_relaxed);
 		atomic_fetch_sub_explicit(&page_away_bytes, page->block_bytes, memory_order_relaxed);
 		atomic_fetch_add_explicit(&page_refaulted_bytes, page->block_bytes, memory_order_relaxed);
+		reuse_note(page_reuse_key(page), page_now_ms() - page_gone_ms(page), page->block_bytes);
 	}
 	return true;
 }
@@ -47,13 +49,14 @@ void *page_take_block(struct page *page, bool *ret_clean)
 enum page_freed page_free_block(struct page *page, void *block)
 {
 	uint64_t bit = UINT64_C(1) << block_index(page, block);
-	/* seq_cst: releases the block to its next holder, and orders with `listed` and region_mark_freed, which are read next */
+	uint64_t full = page_full_word(page); /* after the free the page may be gone */
+	/* seq_cst: releases the block to its next holder, and orders with `nowhere` and region_mark_freed, which are read next */
 	uint64_t before = atomic_fetch_or_explicit(&page->word, bit, memory_order_seq_cst);
 	if (unlikely(before & bit))
 		report_misuse("double free", block);
 	if (before == 0)
 		return PAGE_FREED_FIRST;
-	return (before | bit) == page_full_word(page) ? PAGE_FREED_LAST : PAGE_FREED;
+	return (before | bit) == full ? PAGE_FREED_LAST : PAGE_FREED;
 }
 
 bool page_take_all(struct page *page)

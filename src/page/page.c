@@ -4,29 +4,43 @@
  */
 #include "page/page.h"
 
+#include "kernel/kernel.h"
+
 _Atomic uint64_t page_away_bytes;
 _Atomic uint64_t page_refaulted_bytes;
 
 /* free = OFFSET_END ^ secret with secret 0: always the slow path. */
 struct page page_empty = {.free = OFFSET_END};
 
-static struct page *record_at(struct page *page, size_t slice)
+static enum page_kind kind_of(const struct page *page)
 {
-	return (struct page *)((char *)page + slice * RECORD_SIZE);
+	/* acquire: pairs with the release in page_create; a block reached this thread, so its page's record is complete */
+	return (enum page_kind)atomic_load_explicit(&page->kind, memory_order_acquire);
+}
+
+/* The record of the first slice of the aligned N slices that PAGE's is one of: records are aligned as their slices are. */
+static struct page *head_at(struct page *page, size_t n)
+{
+	return (struct page *)align_down((uintptr_t)page, n * RECORD_SIZE);
 }
 
 struct page *page_of(const void *addr)
 {
-	struct page *page = region_record(addr);
+	struct page *page = region_record(addr), *head;
 	if (page == NULL)
 		return NULL;
-	/* acquire: pairs with the release in page_create; a block reached this thread, so its page's record is complete */
-	unsigned kind = atomic_load_explicit(&page->kind, memory_order_acquire);
-	if (kind == PAGE_INTERIOR) {
-		page = (struct page *)((char *)page - (size_t)page->formed * RECORD_SIZE);
-		kind = atomic_load_explicit(&page->kind, memory_order_acquire);
+	switch (kind_of(page)) {
+	case PAGE_NONE: /* no page starts in this slice; one may reach into it */
+		head = head_at(page, MEDIUM_SLICES);
+		if (kind_of(head) == PAGE_MEDIUM)
+			return head;
+		head = head_at(page, LARGE_SLICES);
+		return kind_of(head) == PAGE_LARGE ? head : NULL;
+	case PAGE_DYING:
+		return NULL;
+	default:
+		return page;
 	}
-	return kind == PAGE_NONE || kind == PAGE_DYING ? NULL : page;
 }
 
 bool page_is_inside_single(const void *addr)
@@ -52,6 +66,25 @@ bool page_is_block(const struct page *page, const void *addr)
 	}
 }
 
+uint32_t page_now_ms(void)
+{
+	return (uint32_t)(kernel.now_ns() / 1000000);
+}
+
+/* What the slices at ADDR, which were taken, were used for last, for those above to see: a ghost hit, maybe. */
+static void take_over_past(struct page *page, bool clean)
+{
+	struct slice_past past = region_past(page->start);
+	page_set_past(page, clean ? past.key : 0, past.ms);
+}
+
+/* Atomic for sweeps that still look at the page that was here before: page_shape. */
+static void set_shape(struct page *page, char *start, uint32_t block_bytes)
+{
+	__atomic_store_n(&page->start, start, __ATOMIC_RELAXED);
+	__atomic_store_n(&page->block_bytes, block_bytes, __ATOMIC_RELAXED);
+}
+
 static unsigned class_slices(unsigned size_class)
 {
 	if (size_class < SMALL_CLASSES)
@@ -75,7 +108,8 @@ static void init_small(struct page *page, uint64_t secret, bool clean)
 	page->used = 0;
 	page->formed = 0;
 	page->away = 0;
-	page->place = PLACE_QUEUE;
+	page->quiet = 0;
+	atomic_store_explicit(&page->place, PLACE_QUEUE, memory_order_relaxed);
 	page->changed_next = page->changed_prev = NULL;
 	atomic_store_explicit(&page->flight, 0, memory_order_relaxed);
 	atomic_store_explicit(&page->remote, 0, memory_order_relaxed);
@@ -89,13 +123,10 @@ static void init_big(struct page *page, unsigned slices, bool clean)
 	atomic_store_explicit(&page->listed_next, NULL, memory_order_relaxed);
 	atomic_store_explicit(&page->stamp, 0, memory_order_relaxed);
 	page->dirty_end = clean ? 0 : (uint32_t)(slices * SLICE_SIZE);
-	page->place = PLACE_FULL;
+	take_over_past(page, clean);
+	page->collects = 0;
+	atomic_store_explicit(&page->place, PLACE_FULL, memory_order_relaxed);
 	page->changed_prev = NULL;
-	for (unsigned i = 1; i < slices; i++) {
-		struct page *interior = record_at(page, i);
-		interior->formed = (uint16_t)i;
-		atomic_store_explicit(&interior->kind, PAGE_INTERIOR, memory_order_relaxed);
-	}
 }
 
 struct page *page_create(struct heap *heap, unsigned size_class, uint64_t secret)
@@ -106,13 +137,12 @@ struct page *page_create(struct heap *heap, unsigned size_class, uint64_t secret
 	if (start == NULL)
 		return NULL;
 	struct page *page = region_record(start);
-	page->start = start;
+	set_shape(page, start, (uint32_t)sizeclass_bytes(size_class));
 	page->size_class = (uint8_t)size_class;
-	page->block_bytes = (uint32_t)sizeclass_bytes(size_class);
 	page->capacity = (uint16_t)(slices * SLICE_SIZE / page->block_bytes);
 	page->next = page->prev = NULL;
 	atomic_store_explicit(&page->tag, NULL, memory_order_relaxed);
-	atomic_store_explicit(&page->listed, 1, memory_order_relaxed);
+	atomic_store_explicit(&page->nowhere, 0, memory_order_relaxed);
 	atomic_store_explicit(&page->owner, heap, memory_order_relaxed);
 	enum page_kind kind = class_kind(size_class);
 	if (kind == PAGE_SMALL)
@@ -139,15 +169,18 @@ void page_destroy(struct page *page)
 	} else if (!single) {
 		uint64_t away = atomic_load_explicit(&page->away_blocks, memory_order_relaxed);
 		gone = (uint64_t)__builtin_popcountll(atomic_load_explicit(&page->returned, memory_order_relaxed)) * page->block_bytes;
-		clean = away == page_full_word(page) && gone == 0;
-		for (size_t i = 1; i < slices; i++)
-			atomic_store_explicit(&record_at(page, i)->kind, PAGE_NONE, memory_order_relaxed);
+		/* what blocks have for themselves is away; is there anything else? */
+		bool shared = page->block_bytes % OS_PAGE_SIZE != 0 || page->dirty_end != 0;
+		clean = away == page_full_word(page) && (gone == 0 || !shared);
 	}
 	atomic_fetch_sub_explicit(&page_away_bytes, gone, memory_order_relaxed);
 	atomic_store_explicit(&page->tag, NULL, memory_order_relaxed);
 	atomic_store_explicit(&page->owner, NULL, memory_order_relaxed);
 	atomic_store_explicit(&page->kind, PAGE_NONE, memory_order_release);
-	region_free(page->start, slices, clean);
+	struct slice_past past = {0};
+	if (kind != PAGE_SMALL && (!clean || gone != 0) && page_reuse_key(page) != 0)
+		past = (struct slice_past){.key = page_reuse_key(page), .ms = clean ? page_gone_ms(page) : page_now_ms()};
+	region_free_past(page->start, slices, clean, past);
 }
 
 /* --- singletons ----------------------------------------------------------------------------------------------------------------- */
@@ -165,12 +198,12 @@ struct page *page_create_single(size_t bytes, size_t align, bool *ret_clean)
 	if (start == NULL)
 		return NULL;
 	struct page *page = region_record(start);
-	page->start = start;
+	set_shape(page, start, 0);
 	page->bytes = bytes;
-	page->block_bytes = 0;
+	take_over_past(page, *ret_clean);
 	page->size_class = SIZE_CLASSES;
 	page->capacity = 1;
-	atomic_store_explicit(&page->listed, 1, memory_order_relaxed);
+	atomic_store_explicit(&page->nowhere, 0, memory_order_relaxed);
 	page->next = page->prev = NULL;
 	atomic_store_explicit(&page->tag, NULL, memory_order_relaxed);
 	atomic_store_explicit(&page->owner, NULL, memory_order_relaxed);

@@ -14,7 +14,9 @@
  * Conservation (page_check): used - pinned + listed + away + unformed = capacity for small pages, where a block is away when it overlaps
  * an OS page in `away`; no listed block overlaps one.
  *
- * Records are never unmapped and their kind is only ever changed by who holds every block of the page.
+ * A page is described by the record of its first slice; those of its other slices are not touched. Medium and large pages start at
+ * multiples of their own size, so any address in them leads there. Records are never unmapped, and zero while nothing lives there for long;
+ * their kind is only ever changed by who holds every block of the page.
  */
 #ifndef LULL_PAGE_PAGE_H
 #define LULL_PAGE_PAGE_H
@@ -27,7 +29,10 @@
 
 struct heap;
 
-enum page_kind { PAGE_NONE = 0, PAGE_SMALL, PAGE_MEDIUM, PAGE_LARGE, PAGE_SINGLE, PAGE_INTERIOR, PAGE_DYING };
+enum page_kind { PAGE_NONE = 0, PAGE_SMALL, PAGE_MEDIUM, PAGE_LARGE, PAGE_SINGLE, PAGE_DYING };
+
+/* In `collects`: a sweep decided that the page may stay; whose, the other bits say. */
+#define PAGE_KEPT 0x8000
 
 #define SMALL_SLICES 1u
 #define MEDIUM_SLICES 8u
@@ -61,21 +66,34 @@ struct page {
 	};
 	uint32_t block_bytes;        /* constant while the page lives; 0 for singletons */
 	uint16_t capacity;           /* blocks the page has room for. Constant */
-	uint16_t formed;             /* small: blocks that exist so far. Interior records: slices back to the head */
+	union {
+		uint16_t formed;     /* small: blocks that exist so far */
+		uint16_t collects;   /* large, seed policy: see reclaim/seed.h. Reclaim lock */
+	};
 	uint16_t away;               /* small: OS pages that are away or in flight */
 	uint8_t size_class;          /* constant */
 	_Atomic uint8_t kind;        /* enum page_kind. release on creation pairs with the acquire of page_of's callers in other threads */
+	/* small; holder of the heap */
+	uint16_t dirty_tail : 1;     /* OS pages past the formed blocks may be resident */
+	uint16_t quiet : 15;         /* what the page looked like at the last slow-path look (reclaim/sweep.c) */
+	_Atomic uint8_t place;       /* enum page_place; for medium and large pages FULL also while on the stack. Holder of the heap writes;
+	                              * relaxed: others take it for a hint */
+	_Atomic uint8_t nowhere;     /* medium, large: 1 while full and on no list. 0 otherwise and for all other records, live or not */
 	union {
-		_Atomic uint16_t stamp; /* medium, large: low bits of the epoch of the last allocation. Relaxed: one allocation behind is fine */
-		uint16_t dirty_tail;    /* small: 1 while OS pages past the formed blocks may be resident. Holder of the heap */
+		_Atomic uint32_t flight; /* small: low 16 bits: OS pages handed to the kernel, unanswered; high 16: refused. Sweep sets, its
+		                          * completion clears with release; the holder reads with acquire before it reuses them */
+		_Atomic uint16_t stamp;  /* medium, large: low bits of the epoch of the last allocation. Relaxed: one allocation behind is
+		                          * fine. Read by sweeps that do not hold the page: what shares its place is atomic, too */
 	};
-	uint8_t place;               /* enum page_place; for medium and large pages FULL also while on the stack. Holder of the heap */
-	_Atomic uint8_t listed;      /* medium, large: 0 while full and on no list. 1 otherwise and for all other records, live or not */
-	_Atomic uint32_t flight;     /* small: low 16 bits: OS pages handed to the kernel, unanswered; high 16: refused. Sweep sets, its
-	                              * completion clears with release; the holder reads with acquire before it reuses them */
 	/* Second line: any thread. */
 	_Atomic uint64_t word;       /* medium, large: bit set = block free. 0 for every other kind */
-	_Atomic uint64_t remote;     /* small: blocks other threads freed: count << 32 | offset + 1 of the first, 0 = none */
+	union {
+		_Atomic uint64_t remote; /* small: blocks other threads freed: count << 32 | offset + 1 of the first, 0 = none */
+		_Atomic uint64_t past;   /* others: key under which it is known how soon this memory comes back (page/reuse.h) << 32 | when those
+		                          * of its blocks that are away were in use last (page_now_ms). Of a new page: what its slices were
+		                          * before, if they were returned. Seed policy: 1 << 32 when its own heap's thread freed into it last.
+		                          * Relaxed: off is off */
+	};
 	union {
 		_Atomic uint64_t away_blocks;      /* medium, large: whole OS pages of the block read as zero. Written by the block's holder */
 		struct page *_Atomic remote_next;  /* small: next page with remote frees on its heap's stack */
@@ -91,6 +109,16 @@ struct page {
 
 _Static_assert(sizeof(struct page) == RECORD_SIZE, "a record is two cache lines");
 _Static_assert(offsetof(struct page, word) == 64, "other threads touch the second line only");
+
+static inline enum page_place page_place(const struct page *page)
+{
+	return atomic_load_explicit(&page->place, memory_order_relaxed);
+}
+
+static inline void page_set_place(struct page *page, enum page_place place)
+{
+	atomic_store_explicit(&page->place, (uint8_t)place, memory_order_relaxed);
+}
 
 /* What malloc finds before there is a page: an empty list, never written. */
 extern struct page page_empty hidden;
@@ -190,6 +218,46 @@ void page_clear_edges(const struct page *page, void *block) hidden;
 
 /* Debug builds: the invariants above. Holder of the heap. */
 void page_check(const struct page *page) hidden;
+
+/* CLOCK_MONOTONIC in milliseconds, low bits. */
+uint32_t page_now_ms(void) hidden;
+
+/* Where the page's blocks are, for those who hold none of them: it may be destroyed and another one be made meanwhile, so the answer can be
+ * a mix of two, good for a look and no more. */
+struct page_shape {
+	char *start;
+	uint32_t block_bytes;
+};
+static inline struct page_shape page_shape(const struct page *page)
+{
+	/* relaxed, as they are written by page_create */
+	return (struct page_shape){
+		.start = __atomic_load_n(&page->start, __ATOMIC_RELAXED),
+		.block_bytes = __atomic_load_n(&page->block_bytes, __ATOMIC_RELAXED),
+	};
+}
+
+/* Medium and large pages, singletons; see struct page. */
+static inline uint32_t page_reuse_key(const struct page *page)
+{
+	return (uint32_t)(atomic_load_explicit(&page->past, memory_order_relaxed) >> 32);
+}
+
+static inline uint32_t page_gone_ms(const struct page *page)
+{
+	return (uint32_t)atomic_load_explicit(&page->past, memory_order_relaxed);
+}
+
+/* All of a medium or large page's blocks. */
+static inline size_t page_bytes(const struct page *page)
+{
+	return (size_t)page->capacity * page->block_bytes;
+}
+
+static inline void page_set_past(struct page *page, uint32_t reuse_key, uint32_t gone_ms)
+{
+	atomic_store_explicit(&page->past, (uint64_t)reuse_key << 32 | gone_ms, memory_order_relaxed);
+}
 
 /* away memory now, and taken back ever, bytes; relaxed counters of the process */
 extern _Atomic uint64_t page_away_bytes hidden;

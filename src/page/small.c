@@ -132,7 +132,7 @@ unsigned page_take_remote(struct page *page)
 	if (remote == 0)
 		return 0;
 	unsigned n = (unsigned)(remote >> 32);
-	if (n > page->used - (page->place == PLACE_CURRENT))
+	if (n > page->used - (page_place(page) == PLACE_CURRENT))
 		report_misuse("double free", page->start + (uint32_t)remote - 1);
 	uint64_t first = (uint32_t)remote - 1;
 	if (first / page->block_bytes >= page->formed)
@@ -177,7 +177,7 @@ void page_check(const struct page *page)
 		lull_assert((atomic_load_explicit(&page->word, memory_order_relaxed) & ~page_full_word(page)) == 0);
 		return;
 	}
-	unsigned pinned = page->place == PLACE_CURRENT;
+	unsigned pinned = page_place(page) == PLACE_CURRENT;
 	unsigned away = count_away(page);
 	lull_assert(page->formed <= page->capacity);
 	lull_assert(page->used - pinned + page_listed(page) + away == page->formed);

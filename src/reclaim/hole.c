@@ -8,6 +8,8 @@
 #include "reclaim/hole.h"
 
 #include "heap/heap.h"
+#include "kernel/caps.h"
+#include "kernel/kernel.h"
 
 /* --- small pages ---------------------------------------------------------------------------------------------------------------- */
 
@@ -119,22 +121,68 @@ static void small_done(struct page *page, uint32_t units, bool ok)
 /* --- medium and large pages ------------------------------------------------------------------------------------------------------ */
 
 /* Blocks to hold: the resident free ones, and free neighbours of theirs that are away, because of the OS page the two share. */
-static uint64_t wanted_blocks(const struct page *page, uint64_t word)
+static uint64_t wanted_blocks(const struct page *page, struct page_shape shape, uint64_t word)
 {
 	uint64_t away = atomic_load_explicit(&page->away_blocks, memory_order_relaxed);
 	uint64_t resident = word & ~away;
-	if (page->block_bytes % OS_PAGE_SIZE == 0)
+	if (shape.block_bytes % OS_PAGE_SIZE == 0)
 		return resident;
 	return resident | ((resident << 1 | resident >> 1) & word & away);
 }
 
-static bool is_young(const struct page *page)
+/* OS pages asked about at once: 1 MiB, in a quarter of a KiB of stack. */
+#define RESIDENT_LOOK 256
+
+size_t hole_resident(const char *addr, size_t len)
 {
-	uint16_t epoch = (uint16_t)atomic_load_explicit(&heap_epoch, memory_order_relaxed);
-	return (uint16_t)(epoch - atomic_load_explicit(&page->stamp, memory_order_relaxed)) < 2;
+	unsigned char vec[RESIDENT_LOOK];
+	size_t bytes = 0;
+	if (!caps_has(CAPS_MINCORE))
+		return len; /* all of it may be */
+	for (size_t at = 0; at < len; at += RESIDENT_LOOK * OS_PAGE_SIZE) {
+		size_t step = min_size(len - at, RESIDENT_LOOK * OS_PAGE_SIZE);
+		if (kernel.mincore((char *)addr + at, step, vec) != 0)
+			return len;
+		for (size_t i = 0; i < step / OS_PAGE_SIZE; i++)
+			bytes += (vec[i] & 1) * OS_PAGE_SIZE;
+	}
+	return bytes;
 }
 
-bool hole_big(struct advise_batch *batch, struct page *page, bool force)
+/* The OS pages that N blocks from FIRST on have for themselves; none where the page became one of small blocks meanwhile. */
+static char *run_bounds(struct page_shape shape, unsigned first, unsigned n, size_t *ret_len)
+{
+	uintptr_t from = align_up((uintptr_t)shape.start + (size_t)first * shape.block_bytes, OS_PAGE_SIZE);
+	uintptr_t to = align_down((uintptr_t)shape.start + (size_t)(first + n) * shape.block_bytes, OS_PAGE_SIZE);
+	*ret_len = to > from ? to - from : 0;
+	return (char *)from;
+}
+
+static unsigned first_run(uint64_t bits, unsigned *ret_n)
+{
+	unsigned first = bit_lowest(bits);
+	uint64_t rest = ~(bits >> first);
+	*ret_n = rest == 0 ? 64 : bit_lowest(rest);
+	return first;
+}
+
+size_t hole_big_resident(const struct page *page)
+{
+	struct page_shape shape = page_shape(page);
+	uint64_t blocks = wanted_blocks(page, shape, atomic_load_explicit(&page->word, memory_order_relaxed));
+	size_t bytes = 0;
+	while (blocks != 0) {
+		unsigned n;
+		unsigned first = first_run(blocks, &n);
+		size_t len;
+		const char *from = run_bounds(shape, first, n, &len);
+		bytes += hole_resident(from, len);
+		blocks &= ~(bits_low(n) << first);
+	}
+	return bytes;
+}
+
+void hole_big(struct advise_batch *batch, struct page *page, uint32_t gone_ms)
 {
 	/* seq_cst: after the mark of region_mark_freed was cleared, see there. Not 0 only while this is a live medium or large page; if it
 	 * becomes another one meanwhile, holding a block of that one is just as good, and from then on the page stays what it is. */
@@ -142,29 +190,34 @@ bool hole_big(struct advise_batch *batch, struct page *page, bool force)
 	uint64_t held;
 	do {
 		if (word == 0)
-			return true;
-		if (!force && is_young(page))
-			return false;
-		held = wanted_blocks(page, word);
+			return;
+		held = wanted_blocks(page, page_shape(page), word);
 		if (held == 0)
-			return true;
+			return;
 		/* acquire: as for whoever takes a block to use it */
 	} while (!atomic_compare_exchange_weak_explicit(&page->word, &word, word & ~held, memory_order_acquire, memory_order_relaxed));
+	page_set_past(page, page_reuse_key(page), gone_ms);
 	while (held != 0) {
-		unsigned first = bit_lowest(held);
-		uint64_t rest = ~(held >> first);
-		unsigned n = rest == 0 ? 64 : bit_lowest(rest);
+		unsigned n;
+		unsigned first = first_run(held, &n);
 		uint64_t run = bits_low(n) << first;
-		uintptr_t from = align_up((uintptr_t)page->start + (size_t)first * page->block_bytes, OS_PAGE_SIZE);
-		uintptr_t to = align_down((uintptr_t)page->start + (size_t)(first + n) * page->block_bytes, OS_PAGE_SIZE);
+		size_t len;
+		char *from = run_bounds(page_shape(page), first, n, &len);
 		if (first + n == page->capacity && page->dirty_end != 0) {
-			to = (uintptr_t)page->start + page->dirty_end;
+			len = (size_t)(page->start + page->dirty_end - from);
 			page->dirty_end = 0;
 		}
-		advise_batch_add(batch, (char *)from, to - from, page, run);
+		advise_batch_add(batch, from, len, page, run);
 		held &= ~run;
 	}
-	return true;
+}
+
+/* With BLOCKS, which the caller still holds, all of the page is free. */
+static void note_emptied(const struct page *page, uint64_t blocks)
+{
+	struct heap *owner = atomic_load_explicit(&page->owner, memory_order_relaxed);
+	if ((atomic_load_explicit(&page->word, memory_order_relaxed) | blocks) == page_full_word(page))
+		atomic_store_explicit(&owner->emptied, 1, memory_order_relaxed);
 }
 
 static void big_done(struct page *page, uint64_t blocks, bool ok)
@@ -174,6 +227,7 @@ static void big_done(struct page *page, uint64_t blocks, bool ok)
 		uint64_t before = atomic_fetch_or_explicit(&page->returned, blocks, memory_order_relaxed);
 		uint64_t bytes = (uint64_t)__builtin_popcountll(blocks & ~before) * page->block_bytes;
 		atomic_fetch_add_explicit(&page_away_bytes, bytes, memory_order_relaxed);
+		note_emptied(page, blocks);
 	} else {
 		region_mark_freed(page->start);
 	}

@@ -21,7 +21,11 @@ void hole_done(const struct advise_range *range, bool ok) hidden;
 void hole_small(struct advise_batch *batch, struct page *page) hidden;
 
 /* Queue the resident free blocks of a medium or large page. Any thread; PAGE may be anything: what is no such page is left alone.
- * force: though it was allocated from in this epoch or the one before. False: it was, and is left for later. */
-bool hole_big(struct advise_batch *batch, struct page *page, bool force) hidden;
+ * gone_ms: when they were in use last, see struct page. */
+void hole_big(struct advise_batch *batch, struct page *page, uint32_t gone_ms) hidden;
+/* How much of that is resident, as the kernel counts: bytes, a multiple of the OS page size. Any thread; a look, no more. */
+size_t hole_big_resident(const struct page *page) hidden;
+/* The same for LEN bytes at ADDR, which are lull's. */
+size_t hole_resident(const char *addr, size_t len) hidden;
 
 #endif

@@ -7,11 +7,11 @@
 
 #include "base/base.h"
 
-/* What has been free for one to two of these goes back: short against the 250 ms promised for a thread that goes idle, long against the
- * time between two uses of a busy thread's buffers. */
+#include "heap/heap.h"
+
+/* The scavenger's tick while there is something left to do. Free slices that have outlived one to two of these go back, and a park that has
+ * lasted as long is swept: threads that block for less are left alone. Short against the 250 ms promised for a thread that goes idle. */
 #define RECLAIM_TICK_NS (UINT64_C(50) * 1000 * 1000)
-/* A park that is new is looked at again this much later: threads that block for less are left alone. */
-#define RECLAIM_PARK_NS (UINT64_C(10) * 1000 * 1000)
 /* Ticks without anything left to do before the scavenger sleeps until it is rung for. */
 #define RECLAIM_QUIET_TICKS 3
 
@@ -19,13 +19,23 @@ struct reclaim_left {
 	bool more;     /* something is too young still, or was refused */
 	bool new_park; /* a heap was parked a moment ago */
 	uint64_t wait_ns; /* no pass before this much later: the kernel refuses everything */
+	uint64_t due_ns;  /* seed policy: when a parked heap is next looked at; UINT64_MAX: never */
 };
+
+/* The clock by which HEAP's pages age moves, if it may. With the reclaim lock held. */
+void reclaim_move_clock(struct heap *heap) hidden;
 
 /* Between two batches of a sweep: let go of the reclaim lock when somebody waits for it (a fork, a thread that sweeps for itself). */
 void reclaim_breathe(void) hidden;
 
 /* One pass over everything that is old enough. Returns bytes the kernel accepted. */
 size_t reclaim_pass(struct reclaim_left *left) hidden;
+
+/* Return what was handed over: the scavenger ends. */
+void reclaim_flush(void) hidden;
+
+/* The process has been quiet for long: everything that can go does. */
+void reclaim_stage(void) hidden;
 
 bool scavenger_is_there(void) hidden;
 uint64_t scavenger_wakes(void) hidden;

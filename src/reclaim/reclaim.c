@@ -10,11 +10,20 @@
 #include "kernel/bell.h"
 #include "kernel/kernel.h"
 #include "kernel/lock.h"
+#include "kernel/rlimit.h"
+#include "page/reuse.h"
+#include "reclaim/handoff.h"
 #include "reclaim/internal.h"
+#include "reclaim/parks.h"
+#include "reclaim/seed.h"
 #include "reclaim/sweep.h"
 
 static struct lock lock;
-static uint64_t epoch_moved_ns; /* guarded by lock */
+static uint64_t process_epoch_ns; /* guarded by lock: when heap_process_epoch moved last, */
+static uint64_t ghosts_seen;      /* ghost bytes at the last pass, */
+static bool memory_known;         /* the policy was told */
+static _Atomic uint64_t stages_n, looks_n;
+static _Atomic uint64_t floor_bytes, kept_bytes; /* as of the last sweep; relaxed */
 static struct {                 /* guarded by lock */
 	unsigned refused;           /* passes in a row in which the kernel refused all */
 	uint64_t until_ns;
@@ -34,24 +43,28 @@ void reclaim_breathe(void)
 	lock_take(&lock);
 }
 
-/* --- passes --------------------------------------------------------------------------------------------------------------------- */
+/* --- clocks ----------------------------------------------------------------------------------------------------------------------- */
 
-static void move_epoch(void)
+void reclaim_move_clock(struct heap *heap)
 {
-	uint64_t now = kernel.now_ns();
-	if (now - epoch_moved_ns < RECLAIM_TICK_NS)
+	_Atomic uint32_t *clock = heap_one_clock ? &heap_process_epoch : &heap->epoch;
+	uint64_t *since_ns = heap_one_clock ? &process_epoch_ns : &heap->epoch_ns;
+	if (!policy_may_step(&sweep_policy, *since_ns, kernel.now_ns()))
 		return;
-	epoch_moved_ns = now;
-	atomic_fetch_add_explicit(&heap_epoch, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(clock, 1, memory_order_relaxed);
+	/* read after the move: whoever sees the epoch sees it last for a whole step at least */
+	*since_ns = kernel.now_ns();
 }
 
-/* A heap nobody works on: an orphan, or one that is still in the park it was in at the last look. */
+/* --- passes --------------------------------------------------------------------------------------------------------------------- */
+
+/* A heap nobody works on: an orphan, or one that is still in the park it was in at the last look, or whose thread asks for it. */
 static bool is_quiet(struct heap *heap)
 {
 	uint32_t seq = atomic_load_explicit(&heap->park_seq, memory_order_relaxed);
 	bool seen = heap->park_seen == seq;
 	heap->park_seen = seq;
-	return seen;
+	return atomic_exchange_explicit(&heap->asked, 0, memory_order_relaxed) || seen;
 }
 
 static bool has_work(struct heap *heap)
@@ -59,15 +72,19 @@ static bool has_work(struct heap *heap)
 	return atomic_load_explicit(&heap->changed_n, memory_order_relaxed) > 0 ||
 	       atomic_load_explicit(&heap->remote_pages, memory_order_relaxed) != NULL ||
 	       atomic_load_explicit(&heap->listed_pages, memory_order_relaxed) != NULL ||
-	       atomic_load_explicit(&heap->retry, memory_order_relaxed);
+	       atomic_load_explicit(&heap->emptied, memory_order_relaxed) || atomic_load_explicit(&heap->retry, memory_order_relaxed);
+}
+
+static bool is_parked(const struct heap *heap)
+{
+	return atomic_load_explicit(&heap->state, memory_order_acquire) == HEAP_PARKED;
 }
 
 static size_t sweep_heaps(bool force, struct reclaim_left *left)
 {
 	size_t bytes = 0;
 	for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
-		bool parked = atomic_load_explicit(&heap->state, memory_order_acquire) == HEAP_PARKED;
-		if (!parked || !has_work(heap))
+		if (!is_parked(heap) || !has_work(heap))
 			continue;
 		if (force || is_quiet(heap))
 			bytes += sweep_parked(heap);
@@ -93,20 +110,91 @@ static void note_refusals(const struct advise_counts *before)
 	back_off.until_ns = back_off.refused == 0 ? 0 : kernel.now_ns() + (RECLAIM_TICK_NS << back_off.refused);
 }
 
+/* What was wanted again since the last pass, bytes. The first time that matters the policy learns how much memory there is. */
+static size_t new_ghosts(void)
+{
+	uint64_t now = reuse_counts().ghost_bytes;
+	size_t bytes = (size_t)(now - ghosts_seen);
+	ghosts_seen = now;
+	if (bytes > 0 && !memory_known) {
+		policy_know_memory(&sweep_policy, rlimit_memory());
+		memory_known = true;
+	}
+	return bytes;
+}
+
+static size_t default_pass(bool force, struct reclaim_left *left)
+{
+	struct sweep_left sweep_left = {0};
+	for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
+		reclaim_move_clock(heap);
+		atomic_store_explicit(&heap->held, 0, memory_order_relaxed);
+	}
+	size_t bytes = sweep_heaps(force, left);
+	bytes += sweep_big(NULL, force, &sweep_left);
+	bytes += sweep_slices(force, &sweep_left);
+	policy_end_pass(&sweep_policy, new_ghosts(), sweep_left.vain_bytes);
+	left->more |= sweep_left.more;
+	return bytes;
+}
+
+static size_t seed_park(struct heap *heap, struct reclaim_left *left)
+{
+	uint64_t now = kernel.now_ns();
+	if (!parks_is_due(&sweep_policy, heap, now, &left->due_ns))
+		return 0;
+	size_t bytes = seed_sweep_parked(heap);
+	parks_swept(&sweep_policy, heap, kernel.now_ns(), &left->due_ns);
+	return bytes;
+}
+
+static size_t seed_pass(struct reclaim_left *left)
+{
+	struct sweep_left sweep_left = {0};
+	size_t bytes = 0;
+	for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
+		bool orphan = atomic_load_explicit(&heap->orphan, memory_order_relaxed);
+		if (!orphan)
+			bytes += seed_park(heap, left);
+		else if (is_parked(heap) && has_work(heap))
+			bytes += seed_sweep_orphan(heap);
+	}
+	bytes += seed_sweep_freed();
+	bytes += sweep_slices(false, &sweep_left);
+	left->more |= sweep_left.more;
+	return bytes;
+}
+
+/* A forced pass takes what is kept: it holds no part of the floor any more. */
+static void give_shares(void)
+{
+	for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
+		seed_give_share(heap);
+}
+
+static void publish(void)
+{
+	atomic_store_explicit(&floor_bytes, sweep_policy.floor_bytes, memory_order_relaxed);
+	atomic_store_explicit(&kept_bytes, sweep_policy.seed ? sweep_policy.shared_bytes : sweep_policy.kept_bytes, memory_order_relaxed);
+}
+
 static size_t pass(bool force, struct reclaim_left *left)
 {
 	struct advise_counts before = advise_counts();
 	uint64_t now = kernel.now_ns();
+	size_t bytes = handoff_flush();
+	left->due_ns = UINT64_MAX;
 	if (!force && back_off.until_ns > now) {
 		left->more = true;
 		left->wait_ns = back_off.until_ns - now;
-		return 0;
+		return bytes;
 	}
-	move_epoch();
-	size_t bytes = sweep_heaps(force, left);
-	bytes += sweep_big(NULL, force, &left->more);
-	bytes += sweep_slices(force, &left->more);
+	atomic_fetch_add_explicit(&heap_tick, 1, memory_order_relaxed);
+	if (force)
+		give_shares();
+	bytes += sweep_policy.seed && !force ? seed_pass(left) : default_pass(force, left);
 	note_refusals(&before);
+	publish();
 	return bytes;
 }
 
@@ -120,29 +208,143 @@ size_t reclaim_pass(struct reclaim_left *left)
 	return bytes;
 }
 
-size_t reclaim_thread(void)
+size_t reclaim_collect(bool force)
 {
-	struct heap *heap = heap_tls == &heap_empty ? NULL : heap_tls;
-	bool left = false;
-	if (heap == NULL)
-		return 0;
+	struct reclaim_left left = {0};
+	struct heap *heap = heap_tls != &heap_empty ? heap_tls : NULL;
+	size_t bytes = 0;
 	lock_take(&lock);
-	size_t bytes = sweep_own(heap);
-	bytes += sweep_big(heap, true, &left);
-	bytes += sweep_slices(true, &left);
+	if (heap != NULL && force)
+		bytes += sweep_own(heap);
+	else if (heap != NULL && sweep_policy.seed)
+		seed_collect(heap);
+	bytes += pass(force, &left);
 	lock_release(&lock);
 	return bytes;
 }
 
-size_t reclaim_collect(bool force)
+void reclaim_flush(void)
+{
+	lock_take(&lock);
+	handoff_flush();
+	lock_release(&lock);
+}
+
+void reclaim_stage(void)
 {
 	struct reclaim_left left = {0};
-	struct heap *heap = force && heap_tls != &heap_empty ? heap_tls : NULL;
 	lock_take(&lock);
-	size_t bytes = heap != NULL ? sweep_own(heap) : 0;
-	bytes += pass(force, &left);
+	pass(true, &left);
+	atomic_fetch_add_explicit(&stages_n, 1, memory_order_relaxed);
+	lock_release(&lock);
+	if (reclaim_on_tick != NULL)
+		reclaim_on_tick();
+}
+
+/* --- a thread that sweeps itself ---------------------------------------------------------------------------------------------------- */
+
+static void note_free_large(struct heap *heap, struct page *page, void *unused)
+{
+	(void)unused;
+	uint64_t away = atomic_load_explicit(&page->away_blocks, memory_order_relaxed);
+	if (atomic_load_explicit(&page->word, memory_order_relaxed) & ~away)
+		atomic_store_explicit(&heap->held, HEAP_HELD_ANY | HEAP_HELD_OWN, memory_order_relaxed);
+}
+
+/* Small pages are handed over, and large ones go by the scavenger's claims when they are old enough, so the thread waits for nobody. */
+static bool hand_over(struct heap *heap)
+{
+	if (!scavenger_is_there() || !handoff_changed(heap))
+		return false;
+	atomic_store_explicit(&heap->held, 0, memory_order_relaxed);
+	heap_each_big(heap, note_free_large, NULL);
+	return true;
+}
+
+static size_t sweep_inline(struct heap *heap)
+{
+	struct sweep_left left = {.part = true};
+	lock_take(&lock);
+	size_t bytes = handoff_flush();
+	reclaim_move_clock(heap);
+	atomic_store_explicit(&heap->held, 0, memory_order_relaxed);
+	bytes += sweep_own(heap);
+	bytes += sweep_big(heap, false, &left);
+	bytes += sweep_slices(false, &left);
 	lock_release(&lock);
 	return bytes;
+}
+
+static size_t sweep_as_seed(struct heap *heap)
+{
+	struct sweep_left left = {0};
+	lock_take(&lock);
+	size_t bytes = seed_sweep_own(heap);
+	if (!scavenger_is_there())
+		bytes += sweep_slices(false, &left);
+	publish();
+	lock_release(&lock);
+	return bytes;
+}
+
+size_t reclaim_thread(void)
+{
+	struct heap *heap = heap_tls == &heap_empty ? NULL : heap_tls;
+	if (heap == NULL)
+		return 0;
+	if (sweep_policy.seed)
+		return sweep_as_seed(heap);
+	return hand_over(heap) ? 0 : sweep_inline(heap);
+}
+
+bool reclaim_pending(void)
+{
+	return atomic_load_explicit(&heap_tls->held, memory_order_relaxed) & HEAP_HELD_ANY;
+}
+
+bool reclaim_pending_own(void)
+{
+	return atomic_load_explicit(&heap_tls->held, memory_order_relaxed) & HEAP_HELD_OWN;
+}
+
+void reclaim_thread_end(void)
+{
+	struct heap *heap = heap_mine();
+	if (heap == NULL || !sweep_policy.seed)
+		return;
+	lock_take(&lock);
+	seed_give_share(heap);
+	/* nobody looks for an orphan at its time: the next thread's first park is one to wake for */
+	atomic_store(&heap->scheduled, 0);
+	lock_release(&lock);
+}
+
+/* Pages looked at in one look: what a processor does in some 20 us. */
+#define LOOK_PAGES 64
+#define LOOK_MS 100
+
+/* The first look starts the clock: what a thread takes over is not old because the thread is new. */
+void reclaim_look_slow(void)
+{
+	struct heap *heap = heap_tls;
+	uint32_t now_ms = page_now_ms();
+	bool first = heap->looked_ms == 0;
+	if (sweep_policy.seed)
+		return;
+	heap->tick = atomic_load_explicit(&heap_tick, memory_order_relaxed);
+	if (!first && now_ms - heap->looked_ms < LOOK_MS)
+		return;
+	heap->looked_ms = now_ms != 0 ? now_ms : 1; /* 0 says never */
+	if (!first && handoff_quiet(heap, LOOK_PAGES))
+		atomic_fetch_add_explicit(&looks_n, 1, memory_order_relaxed);
+}
+
+/* --- policy -------------------------------------------------------------------------------------------------------------------------- */
+
+void reclaim_set_policy(bool seed)
+{
+	policy_init(&sweep_policy, seed);
+	heap_one_clock = seed;
 }
 
 /* --- around blocking calls --------------------------------------------------------------------------------------------------------- */
@@ -158,21 +360,63 @@ static bool is_worth_sweeping(const struct heap *heap)
 	return heap_changed_n() >= PARK_PAGES_ANYWAY || heap_changed_bytes(heap, PARK_PAGES_ANYWAY) >= need;
 }
 
-void reclaim_idle_enter_slow(void)
+/* Not while the scavenger comes by itself: a thread that blocks a thousand times a second wakes it now and then. */
+static void ring_for_park(void)
 {
-	bool now = is_worth_sweeping(heap_tls);
-	if (now && !scavenger_is_there())
-		reclaim_scavenger_start();
-	/* Without a sweep in sight: for what others may free into it. They ring the bell themselves. */
-	if (!now && (heap_small_n() < RECLAIM_PARK_SMALL || heap_counts().threads < 2))
-		return;
-	if (!heap_park())
-		return;
-	if (now)
+	/* seq_cst, after the park: see struct heap. The fence orders the two for a park that was published by a release */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!heap_is_scheduled())
 		bell_ring_now();
 }
 
+void reclaim_idle_enter_slow(void)
+{
+	bool now = is_worth_sweeping(heap_tls) || heap_tls->big_changed > 0;
+	if (now && !scavenger_is_there())
+		reclaim_scavenger_start();
+	/* Without a sweep in sight: for what others may free into it. They ring the bell themselves. */
+	if (!now && (heap_pages_n() < RECLAIM_PARK_OWNED || (heap_tls->big_n == 0 && heap_counts().threads < 2)))
+		return;
+	if (heap_park() && now)
+		ring_for_park();
+}
+
 void reclaim_idle_leave_slow(void)
+{
+	heap_unpark();
+}
+
+bool reclaim_wait_release(void)
+{
+	struct heap *heap = heap_tls;
+	if (sweep_policy.seed || heap == &heap_empty || !scavenger_is_there()) {
+		reclaim_thread();
+		return false;
+	}
+	atomic_store_explicit(&heap->asked, 1, memory_order_relaxed);
+	if (heap_park())
+		bell_ring_now();
+	return true;
+}
+
+void reclaim_wait_end(void)
+{
+	heap_unpark();
+}
+
+bool reclaim_park(void)
+{
+	if (heap_tls == &heap_empty) /* nothing to sweep; and starting a thread would make it a heap, or end its park */
+		return false;
+	if (!scavenger_is_there())
+		reclaim_scavenger_start();
+	if (!scavenger_is_there() || !heap_park())
+		return false;
+	ring_for_park();
+	return true;
+}
+
+void reclaim_unpark(void)
 {
 	heap_unpark();
 }
@@ -195,6 +439,14 @@ struct reclaim_counts reclaim_counts(void)
 		.swept_pages = atomic_load_explicit(&sweep_pages_n, memory_order_relaxed),
 		.parks = count_parks(),
 		.wakes = scavenger_wakes(),
+		.full_sweeps = atomic_load_explicit(&sweep_full_n, memory_order_relaxed),
+		.stages = atomic_load_explicit(&stages_n, memory_order_relaxed),
+		.looks = atomic_load_explicit(&looks_n, memory_order_relaxed),
+		.ghost_hits = reuse_counts().ghost_hits,
+		.ghost_bytes = reuse_counts().ghost_bytes,
+		.floor_bytes = atomic_load_explicit(&floor_bytes, memory_order_relaxed),
+		.kept_bytes = atomic_load_explicit(&kept_bytes, memory_order_relaxed),
+		.seed = sweep_policy.seed,
 	};
 }
 
@@ -203,10 +455,26 @@ void reclaim_fork_prepare(void)
 	heap_unpark();
 	scavenger_fork_prepare();
 	lock_take(&lock);
+	handoff_fork_prepare();
+}
+
+/* In the child of a fork: threads that are not there keep nothing. */
+static void forget_shares(void)
+{
+	for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
+		heap->floor_bytes = 0;
+		heap->look = (struct heap_look){0};
+		atomic_store_explicit(&heap->held, 0, memory_order_relaxed);
+		atomic_store_explicit(&heap->scheduled, 0, memory_order_relaxed);
+	}
+	sweep_policy.shared_bytes = 0;
 }
 
 void reclaim_fork_done(bool child)
 {
+	handoff_fork_done(child);
+	if (child)
+		forget_shares();
 	lock_fork_done(&lock, child);
 	scavenger_fork_done(child);
 }

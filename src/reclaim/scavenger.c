@@ -11,6 +11,7 @@
 #include "kernel/kernel.h"
 #include "kernel/lock.h"
 #include "reclaim/internal.h"
+#include "reclaim/stages.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -29,10 +30,12 @@ static struct {
 	_Atomic bool stop;
 	bool ended;            /* it left by itself: to be joined before the next starts */
 	bool off;              /* set at start only */
+	bool stopped;          /* for good; guarded by lock, read without it as a hint */
 	pthread_t thread;
 	_Atomic uint64_t wakes;
 	_Atomic uint64_t inline_ns; /* when a pass was last made inline */
-} scavenger;
+	struct stages stages;  /* its own, after start */
+} scavenger = {.stages = {.n = 2, .after_s = {30, 75}}};
 
 bool scavenger_is_there(void)
 {
@@ -44,6 +47,25 @@ uint64_t scavenger_wakes(void)
 	return atomic_load_explicit(&scavenger.wakes, memory_order_relaxed);
 }
 
+static uint64_t until(uint64_t at_ns, uint64_t now_ns)
+{
+	if (at_ns == UINT64_MAX)
+		return KERNEL_NO_TIMEOUT;
+	return at_ns > now_ns ? at_ns - now_ns : 0;
+}
+
+/* Nothing is left to do for now: sleep until the bell rings (true), a parked heap is due, or an idle stage is reached. */
+static bool sleep_quiet(const struct reclaim_left *left)
+{
+	uint64_t now = kernel.now_ns();
+	uint64_t wait = min_size(until(left->due_ns, now), stages_wait_ns(&scavenger.stages, now));
+	stages_note(&scavenger.stages, bell_wait(wait), now);
+	uint64_t then = kernel.now_ns();
+	if (stages_reached(&scavenger.stages, then))
+		reclaim_stage();
+	return then - now < wait;
+}
+
 static void *scavenge(void *unused)
 {
 	unsigned quiet = 0;
@@ -53,17 +75,26 @@ static void *scavenge(void *unused)
 		struct reclaim_left left = {0};
 		size_t bytes = reclaim_pass(&left);
 		quiet = bytes == 0 && !left.more && !left.new_park ? quiet + 1 : 0;
-		uint64_t tick = left.new_park ? RECLAIM_PARK_NS : RECLAIM_TICK_NS;
-		if (quiet >= RECLAIM_QUIET_TICKS)
-			bell_wait(KERNEL_NO_TIMEOUT);
-		else if (left.wait_ns > tick)
+		if (quiet >= RECLAIM_QUIET_TICKS) {
+			if (sleep_quiet(&left))
+				quiet = 0; /* ticks follow: a ring wakes it once in that time, not each */
+		} else if (left.wait_ns > RECLAIM_TICK_NS) {
 			bell_wait(left.wait_ns);
-		else
-			bell_doze(tick);
+		} else {
+			bell_doze(min_size(RECLAIM_TICK_NS, until(left.due_ns, kernel.now_ns())));
+		}
 		atomic_fetch_add_explicit(&scavenger.wakes, 1, memory_order_relaxed);
 	}
+	reclaim_flush();
 	bell_answered(false);
 	return NULL;
+}
+
+void reclaim_set_stages(const uint32_t *after_s, unsigned n)
+{
+	scavenger.stages.n = n;
+	for (unsigned i = 0; i < n; i++)
+		scavenger.stages.after_s[i] = after_s[i];
 }
 
 /* Of a thread that holds a lock of ours on its way into a call which handlers may interrupt and never come back from (siglongjmp), or
@@ -137,7 +168,7 @@ static bool start_or_find(void)
 	if (!lock_try(&scavenger.lock)) /* someone starts or stops it right now */
 		return false;
 	bool there = scavenger_is_there();
-	if (!there) {
+	if (!there && !scavenger.stopped) {
 		join_ended();
 		atomic_store_explicit(&scavenger.stop, false, memory_order_relaxed);
 		bell_answered(true);
@@ -186,6 +217,15 @@ void reclaim_scavenger_stop(void)
 	lock_release(&scavenger.lock);
 }
 
+void reclaim_scavenger_end(void)
+{
+	lock_take(&scavenger.lock);
+	scavenger.stopped = true;
+	tell_to_end();
+	join_ended();
+	lock_release(&scavenger.lock);
+}
+
 void reclaim_scavenger_leave(void)
 {
 	lock_take(&scavenger.lock);
@@ -210,6 +250,9 @@ void scavenger_fork_done(bool child)
 		bell_answered(false);
 		atomic_store_explicit(&scavenger.there, false, memory_order_relaxed);
 		scavenger.ended = false;
+		scavenger.stopped = false;
+		scavenger.stages.since_ns = 0;
+		scavenger.stages.next = 0;
 	}
 	lock_fork_done(&scavenger.lock, child);
 }

@@ -14,8 +14,8 @@
  * 256 KiB; then an eighth of what there is, at most 64 MiB at once. */
 #define STEP_FIRST 4
 #define STEP_MAX (64 * MIB / SLICE_SIZE)
-/* Records become usable for this many slices at once: 64 KiB of records. */
-#define RECORD_STEP (64 * KIB / RECORD_SIZE)
+/* Records become usable for this many slices at once: 64 KiB of records, and one OS page of their past. */
+#define RECORD_STEP (OS_PAGE_SIZE / sizeof(struct slice_past))
 
 struct region_primary region_primary = {0};
 
@@ -76,7 +76,7 @@ static bool region_alloc_maps(struct region *region)
 {
 	size_t words = region->slices / CHUNK_SLICES;
 	/* one allocation, so that a refusal leaves nothing behind */
-	uint64_t *maps = meta_alloc((4 * words + align_up(words, 64) / 64) * sizeof(uint64_t));
+	uint64_t *maps = meta_alloc((4 * words + 2 * (align_up(words, 64) / 64)) * sizeof(uint64_t));
 	if (maps == NULL)
 		return false;
 	region->free = maps;
@@ -84,6 +84,7 @@ static bool region_alloc_maps(struct region *region)
 	region->young = maps + 2 * words;
 	region->freed = (_Atomic uint64_t *)(maps + 3 * words);
 	region->uncommitted = maps + 4 * words;
+	region->recorded = maps + 4 * words + align_up(words, 64) / 64;
 	return true;
 }
 
@@ -91,19 +92,23 @@ static bool region_alloc_maps(struct region *region)
 static bool region_create(struct region *region, size_t bytes)
 {
 	size_t record_bytes = align_up(bytes / SLICE_SIZE * RECORD_SIZE, OS_PAGE_SIZE);
+	size_t past_bytes = align_up(bytes / SLICE_SIZE * sizeof(struct slice_past), OS_PAGE_SIZE);
 	region->slices = bytes / SLICE_SIZE;
 	region->step = STEP_FIRST;
 	region->base = map_reserve(bytes, CHUNK_SLICES * SLICE_SIZE);
 	if (region->base == NULL)
 		return false;
-	region->records = map_reserve(record_bytes, OS_PAGE_SIZE);
-	if (region->records != NULL && region_alloc_maps(region)) {
+	region->records = map_reserve(record_bytes, CHUNK_SLICES * RECORD_SIZE);
+	region->past = (struct slice_past *)map_reserve(past_bytes, OS_PAGE_SIZE);
+	if (region->records != NULL && region->past != NULL && region_alloc_maps(region)) {
 		/* a huge page would bring 2 MiB where 4 KiB are used, and keep them though a part was returned */
 		map_no_huge_pages(region->base, bytes);
 		return true;
 	}
 	if (region->records != NULL)
 		map_release(region->records, record_bytes);
+	if (region->past != NULL)
+		map_release((char *)region->past, past_bytes);
 	map_release(region->base, bytes);
 	return false;
 }
@@ -188,7 +193,9 @@ static bool records_grow(struct region *region, size_t from, size_t to)
 	size_t want = min_size(align_up(to, RECORD_STEP), align_up(region->slices, OS_PAGE_SIZE / RECORD_SIZE));
 	if (want <= usable)
 		return true;
-	return map_commit(region->records + usable * RECORD_SIZE, (want - usable) * RECORD_SIZE);
+	size_t past_end = align_up(want * sizeof(struct slice_past), OS_PAGE_SIZE);
+	return map_commit((char *)(region->past + usable), past_end - usable * sizeof(struct slice_past)) &&
+	       map_commit(region->records + usable * RECORD_SIZE, (want - usable) * RECORD_SIZE);
 }
 
 /* Make slices usable up to at least TO. */
@@ -317,6 +324,7 @@ static bool take_slices(struct region *region, size_t slice, size_t n, bool *ret
 	map_set(region->dirty, slice, n, false);
 	map_set(region->young, slice, n, false);
 	region->dirty_slices -= dirty;
+	map_set(region->recorded, slice / CHUNK_SLICES, (slice + n - 1) / CHUNK_SLICES - slice / CHUNK_SLICES + 1, true);
 	*ret_clean = dirty == 0;
 	return true;
 }
@@ -401,12 +409,26 @@ static void put_slices(struct region *region, size_t slice, size_t n, bool clean
 	region->first = min_size(region->first, slice / CHUNK_SLICES);
 }
 
-void region_free(char *addr, size_t n, bool clean)
+void region_free_past(char *addr, size_t n, bool clean, struct slice_past past)
 {
 	struct region *region = region_of(addr);
+	size_t slice = slice_of(region, addr);
+	for (size_t i = 0; i < n; i++)
+		region->past[slice + i] = past;
 	lock_take(&region->lock);
-	put_slices(region, slice_of(region, addr), n, clean, true);
+	put_slices(region, slice, n, clean, true);
 	lock_release(&region->lock);
+}
+
+void region_free(char *addr, size_t n, bool clean)
+{
+	region_free_past(addr, n, clean, (struct slice_past){0});
+}
+
+struct slice_past region_past(const char *addr)
+{
+	struct region *region = region_of(addr);
+	return region->past[slice_of(region, addr)];
 }
 
 bool region_mark_freed(const void *addr)
@@ -424,13 +446,48 @@ bool region_mark_freed(const void *addr)
 
 /* --- purging -------------------------------------------------------------------------------------------------------------------- */
 
+static bool same_past(struct slice_past a, struct slice_past b)
+{
+	return a.key == b.key && a.ms == b.ms;
+}
+
+/* Free dirty slices in one word of the maps. */
+static uint64_t purgeable(const struct region *region, size_t word, bool force)
+{
+	return region->free[word] & region->dirty[word] & (force ? ~UINT64_C(0) : ~region->young[word]);
+}
+
+size_t region_purge_find(struct region *region, size_t from, bool force, size_t *ret_n, struct slice_past *ret_past)
+{
+	lock_take(&region->lock);
+	size_t limit = atomic_load_explicit(&region->limit, memory_order_relaxed);
+	size_t found = SIZE_MAX, n = 0;
+	for (size_t i = from; i < limit && region->dirty_slices > 0;) {
+		uint64_t word = purgeable(region, i / 64, force) >> (i % 64);
+		bool goes_on = word & 1 && (found == SIZE_MAX || same_past(region->past[i], region->past[found]));
+		if (goes_on) {
+			found = min_size(found, i++);
+			n++;
+		} else if (found != SIZE_MAX) {
+			break;
+		} else {
+			i = word != 0 ? i + bit_lowest(word) : (i / 64 + 1) * 64;
+		}
+	}
+	if (found != SIZE_MAX)
+		*ret_past = region->past[found];
+	lock_release(&region->lock);
+	*ret_n = n;
+	return found;
+}
+
 size_t region_purge_take(struct region *region, size_t from, bool force, size_t max, size_t *ret_n)
 {
 	lock_take(&region->lock);
 	size_t limit = atomic_load_explicit(&region->limit, memory_order_relaxed);
 	size_t found = SIZE_MAX, n = 0;
 	for (size_t i = from; i < limit && region->dirty_slices > 0 && n < max;) {
-		uint64_t word = region->free[i / 64] & region->dirty[i / 64] & (force ? ~UINT64_C(0) : ~region->young[i / 64]);
+		uint64_t word = purgeable(region, i / 64, force);
 		if (word >> (i % 64) & 1) {
 			if (found == SIZE_MAX)
 				found = i;
@@ -472,11 +529,55 @@ size_t region_purge_age(struct region *region)
 	return dirty;
 }
 
+size_t region_dirty(struct region *region)
+{
+	lock_take(&region->lock);
+	size_t dirty = region->dirty_slices;
+	lock_release(&region->lock);
+	return dirty;
+}
+
+static bool is_idle_chunk(const struct region *region, size_t c)
+{
+	bool inside = (c + 1) * CHUNK_SLICES <= atomic_load_explicit(&region->limit, memory_order_relaxed);
+	return inside && region->free[c] == ~UINT64_C(0) && region->dirty[c] == 0;
+}
+
+static bool may_trim(const struct region *region, size_t c)
+{
+	return map_test(region->recorded, c) && is_idle_chunk(region, c);
+}
+
+/* Hold the first run of chunks at or after *C, which moves there, whose records may go. Returns how many; 0: there is none. */
+static size_t hold_recorded(struct region *region, size_t *c)
+{
+	size_t n = 0;
+	lock_take(&region->lock);
+	size_t chunks = atomic_load_explicit(&region->limit, memory_order_relaxed) / CHUNK_SLICES;
+	while (*c < chunks && !may_trim(region, *c))
+		++*c;
+	for (; *c + n < chunks && may_trim(region, *c + n); n++)
+		region->free[*c + n] = 0;
+	lock_release(&region->lock);
+	return n;
+}
+
+void region_trim(struct region *region)
+{
+	for (size_t c = 0, n; (n = hold_recorded(region, &c)) > 0; c += n) {
+		/* refused: they stay as they are, which is as good */
+		map_drop(region->records + c * CHUNK_SLICES * RECORD_SIZE, n * CHUNK_SLICES * RECORD_SIZE);
+		lock_take(&region->lock);
+		put_slices(region, c * CHUNK_SLICES, n * CHUNK_SLICES, true, false);
+		map_set(region->recorded, c, n, false);
+		lock_release(&region->lock);
+	}
+}
+
 static bool hold_idle_chunk(struct region *region, size_t c)
 {
 	lock_take(&region->lock);
-	bool inside = (c + 1) * CHUNK_SLICES <= atomic_load_explicit(&region->limit, memory_order_relaxed);
-	bool idle = inside && region->free[c] == ~UINT64_C(0) && region->dirty[c] == 0 && !map_test(region->uncommitted, c);
+	bool idle = is_idle_chunk(region, c) && !map_test(region->uncommitted, c);
 	if (idle)
 		region->free[c] = 0;
 	lock_release(&region->lock);

@@ -28,9 +28,16 @@
 /* 64 GiB each: 256 of them cover 16 TiB; under RLIMIT_AS they are smaller and the limit is the limit. */
 #define REGIONS_MAX 256
 
+/* What a free slice was used for last. A fact for those above; written by whoever holds the slice. */
+struct slice_past {
+	uint32_t key; /* the caller's word; 0: nothing worth knowing */
+	uint32_t ms;  /* when it was freed; low bits of CLOCK_MONOTONIC in milliseconds */
+};
+
 struct region {
 	char *base;              /* constant after region_add; SLICE_SIZE * CHUNK_SLICES aligned */
-	char *records;           /* constant; record i describes slice i */
+	char *records;           /* constant; record i describes slice i. Aligned as the slices: to CHUNK_SLICES records */
+	struct slice_past *past; /* constant; as far usable as the records */
 	size_t slices;           /* constant */
 	_Atomic size_t limit;    /* slices whose memory and records are usable; only grows. release: pairs with region_of's acquire */
 	struct lock lock;        /* guards what follows */
@@ -41,6 +48,7 @@ struct region {
 	uint64_t *dirty;         /* bit per slice, meaningful while free: resident */
 	uint64_t *young;         /* bit per slice, of the dirty ones: freed since the last purge pass */
 	uint64_t *uncommitted;   /* bit per chunk below limit: access given up (overcommit mode 2) */
+	uint64_t *recorded;      /* bit per chunk: slices were taken since its records were last given back */
 	_Atomic uint64_t *freed; /* bit per slice (head of a medium or large page): blocks were freed since the last look. Any thread. */
 };
 
@@ -73,6 +81,10 @@ bool region_extend(char *addr, size_t n, bool *ret_clean) hidden;
 
 /* Give N slices back. clean: none of their OS pages is resident. */
 void region_free(char *addr, size_t n, bool clean) hidden;
+/* The same, and remember what they were used for. */
+void region_free_past(char *addr, size_t n, bool clean, struct slice_past past) hidden;
+/* What the slice at ADDR, which the caller holds, was used for last. */
+struct slice_past region_past(const char *addr) hidden;
 
 /* The record of the slice that ADDR points into, or NULL when it is not lull's memory. Valid for any value. */
 void *region_record(const void *addr) hidden;
@@ -85,6 +97,17 @@ bool region_mark_freed(const void *addr) hidden;
 /* Regions in order of creation; n regions exist, none ever goes. */
 size_t region_n(void) hidden;
 struct region *region_at(size_t i) hidden;
+
+/*
+ * Find one run of dirty free slices that have the same past; nobody holds it.
+ *
+ * from       slice to start at
+ * force      young ones too
+ * ret_n      length of the run
+ * ret_past   its past
+ * Returns the first slice of the run, or SIZE_MAX when there is none at or after FROM.
+ */
+size_t region_purge_find(struct region *region, size_t from, bool force, size_t *ret_n, struct slice_past *ret_past) hidden;
 
 /*
  * Purge: hold one run of dirty free slices, so that nobody is handed it while it is being returned.
@@ -100,6 +123,9 @@ size_t region_purge_take(struct region *region, size_t from, bool force, size_t 
 void region_purge_give(struct region *region, size_t slice, size_t n, bool ok) hidden;
 /* What is dirty now will be old at the next pass. Returns the slices still dirty. */
 size_t region_purge_age(struct region *region) hidden;
+size_t region_dirty(struct region *region) hidden;
+/* Give back the records of wholly free, clean chunks: they read as zero from then on, which is what a free slice's record means. */
+void region_trim(struct region *region) hidden;
 /* Give up access and commit charge of wholly free, clean chunks (overcommit mode 2 only). */
 void region_uncommit(struct region *region) hidden;
 

@@ -54,7 +54,7 @@ int main(void)
 	fact(fact_all(addr + LEN, 2 * LEN, 1), "and the rest was not");
 	munmap(addr, 3 * LEN);
 	flush_around_locked(ADVISE_LOOP);
-	if (caps_has_process_madvise())
+	if (caps_has(CAPS_PROCESS_MADVISE))
 		flush_around_locked(ADVISE_VECTOR);
 	return 0;
 }

@@ -90,7 +90,7 @@ static void check_without_name(void)
 
 int main(void)
 {
-	if (!caps_has_process_madvise()) {
+	if (!caps_has(CAPS_PROCESS_MADVISE)) {
 		printf("process_madvise(MADV_DONTNEED) on itself: %s\n", caps_state_name(caps_state(CAPS_PROCESS_MADVISE)));
 		return 77;
 	}

@@ -111,7 +111,7 @@ static bool works_without_filter(void)
 	pid_t pid = fork();
 
 	if (pid == 0)
-		_exit(!caps_has_process_madvise());
+		_exit(!caps_has(CAPS_PROCESS_MADVISE));
 	return waitpid(pid, &status, 0) == pid && status == 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A process with a statistics page made by hand, for the tests of `lull stat`: word I of the page (counted from 0) holds I * 1000003, a
- * prime, so that every field has its own known value; `way` holds 1. The first argument says what is wrong with the page:
+ * prime, so that every field has its own known value; `way` and `policy` hold 1. The first argument says what is wrong with the page:
  *
  *   good      nothing
  *   unsealed  its size may change, so a reader could be made to fault
@@ -9,7 +9,7 @@
  *   version   of a layout to come
  *   foreign   another process's: its pid is not ours
  *   short     of an older writer that had no fields from `heaps` on
- *   long      of a newer writer with fields after `way`
+ *   long      of a newer writer with fields after the last
  *   second    good, but behind a foreign one
  *
  * Prints "ready" and ends with its standard input.
@@ -45,6 +45,7 @@ static struct lull_stats *make_page(int *ret_fd)
 	page->size_bytes = sizeof(*page);
 	page->pid = (uint64_t)getpid();
 	page->way = 1;
+	page->policy = 1;
 	*ret_fd = fd;
 	return page;
 }

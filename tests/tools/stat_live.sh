@@ -29,7 +29,7 @@ expect "a page of an older writer" 0 '"heaps":null' -
 [ "$(json threads_started)" != null ] || fail "a field the older writer had is missing"
 stop
 
-# Every member of the struct, in its order, is printed with its own value: word I holds I * 1000003, the head and `way` aside.
+# Every member of the struct, in its order, is printed with its own value: word I holds I * 1000003, the head, `way` and `policy` aside.
 start "$holder" good
 run "$tool" stat --json "$pid"
 expect "all fields" 0 '"schema":"lull.stat.1"' -
@@ -39,6 +39,7 @@ for member in $members; do
 	case $member in
 	magic) word=1 ;; # version and size share the next word
 	pid) [ "$(json own_pid)" = "$pid" ] || fail "own_pid is $(json own_pid)" ;;
+	policy) [ "$(json policy)" = seed ] || fail "policy is $(json policy)" ;;
 	way) [ "$(json way)" = process_madvise ] || fail "way is $(json way)" ;;
 	*) [ "$(json "$member")" = $((word * 1000003)) ] || fail "$member is $(json "$member")" ;;
 	esac

@@ -53,6 +53,10 @@ static void ck_defaults(void)
 	ck_assert(options.auto_idle);
 	ck_assert(options.scavenger);
 	ck_assert(options.stats);
+	ck_assert(!options.seed);
+	ck_assert_uint_eq(options.stages, 2);
+	ck_assert_uint_eq(options.stage_s[0], 30);
+	ck_assert_uint_eq(options.stage_s[1], 75);
 	ck_assert(options.file_hints);
 	ck_assert_int_eq(options.way, OPTIONS_WAY_AUTO);
 	ck_assert_uint_eq(options.caps_off, 0);
@@ -103,6 +107,42 @@ START_TEST(test_other_values_of_a_switch_are_refused_by_name)
 }
 END_TEST
 
+START_TEST(test_the_policy_is_one_of_two_words)
+{
+	ck_accepted(ENV("LULL_POLICY=seed"));
+	ck_assert(options.seed);
+	ck_accepted(ENV("LULL_POLICY=default"));
+	ck_defaults();
+	ck_refused(ENV("LULL_POLICY=Seed"), "lull: LULL_POLICY=Seed is not understood; accepted: default or seed\n");
+	ck_defaults();
+}
+END_TEST
+
+START_TEST(test_idle_stages_are_seconds_in_ascending_order)
+{
+	static const char *const values[] = {
+		"", "x", "0,1", "1,", ",1", "1,1", "2,1", "1,2,3,4,5", "86401", "99999999999", "1 ,2", "-1", "1.5", "00"};
+	static const char accepted[] = "0, or up to 4 ascending numbers of seconds from 1 to 86400 joined by commas";
+
+	ck_accepted(ENV("LULL_IDLE_STAGES=1,2,3,86400"));
+	ck_assert_uint_eq(options.stages, 4);
+	ck_assert_uint_eq(options.stage_s[3], 86400);
+	ck_accepted(ENV("LULL_IDLE_STAGES=5"));
+	ck_assert_uint_eq(options.stages, 1);
+	ck_assert_uint_eq(options.stage_s[0], 5);
+	ck_accepted(ENV("LULL_IDLE_STAGES=0"));
+	ck_assert_uint_eq(options.stages, 0);
+	for (unsigned i = 0; i < array_len(values); i++) {
+		char setting[64], line[256];
+
+		snprintf(setting, sizeof(setting), "LULL_IDLE_STAGES=%s", values[i]);
+		snprintf(line, sizeof(line), "lull: LULL_IDLE_STAGES=%s is not understood; accepted: %s\n", values[i], accepted);
+		ck_refused(ENV(setting), line);
+		ck_defaults();
+	}
+}
+END_TEST
+
 START_TEST(test_the_way_of_returning_is_one_of_three_words)
 {
 	ck_accepted(ENV("LULL_RETURN=vector"));
@@ -137,7 +177,7 @@ START_TEST(test_a_list_with_one_mistake_changes_nothing)
 
 		snprintf(setting, sizeof(setting), "LULL_CAPS=%s", values[i]);
 		ck_assert_uint_eq(parse(ENV(setting)), 1);
-		ck_assert_ptr_nonnull(strstr(said, "process_madvise\n"));
+		ck_assert_ptr_nonnull(strstr(said, "process_madvise, mincore or sysinfo\n"));
 		ck_assert_uint_eq(options.caps_off, 0);
 	}
 }
@@ -145,7 +185,8 @@ END_TEST
 
 START_TEST(test_an_unknown_variable_is_named_with_those_there_are)
 {
-	static const char known[] = "; there are LULL_AUTO_IDLE, LULL_SCAVENGER, LULL_STATS, LULL_FILE_HINTS, LULL_RETURN, LULL_CAPS\n";
+	static const char known[] = "; there are LULL_AUTO_IDLE, LULL_SCAVENGER, LULL_STATS, LULL_POLICY, LULL_IDLE_STAGES, "
+				    "LULL_FILE_HINTS, LULL_RETURN, LULL_CAPS\n";
 	static const char *const names[] = {"LULL_STAT", "LULL_STATSS", "LULL_", "LULL_stats"};
 
 	for (unsigned i = 0; i < array_len(names); i++) {
@@ -207,6 +248,8 @@ int main(void)
 	tcase_add_test(parsing, test_switches_are_0_or_1);
 	tcase_add_test(parsing, test_each_switch_turns_only_itself);
 	tcase_add_test(parsing, test_other_values_of_a_switch_are_refused_by_name);
+	tcase_add_test(parsing, test_the_policy_is_one_of_two_words);
+	tcase_add_test(parsing, test_idle_stages_are_seconds_in_ascending_order);
 	tcase_add_test(parsing, test_the_way_of_returning_is_one_of_three_words);
 	tcase_add_test(parsing, test_capabilities_are_turned_off_by_name);
 	tcase_add_test(parsing, test_a_list_with_one_mistake_changes_nothing);

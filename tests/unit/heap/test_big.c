@@ -41,7 +41,7 @@ static unsigned places_of(struct heap *heap, const struct page *page)
 	return n;
 }
 
-/* Every page of this heap: found once or, when it is full, nowhere, as `listed` says. Returns how many there are. */
+/* Every page of this heap: found once or, when it is full, nowhere, as `nowhere` says. Returns how many there are. */
 static unsigned ck_places(struct heap *heap)
 {
 	struct region *region = region_at(0);
@@ -53,8 +53,8 @@ static unsigned ck_places(struct heap *heap)
 
 		if ((kind != PAGE_MEDIUM && kind != PAGE_LARGE) || owner_of(page) != heap)
 			continue;
-		unit_holds(places_of(heap, page) == page->listed);
-		unit_holds(page->word == 0 || page->listed == 1);
+		unit_holds(places_of(heap, page) == !page->nowhere);
+		unit_holds(page->word == 0 || page->nowhere == 0);
 		n++;
 	}
 	return n;
@@ -82,7 +82,7 @@ START_TEST(test_a_full_page_is_nowhere)
 	char *block[PER_PAGE + 1];
 	struct page *page = fill(block);
 
-	ck_assert_uint_eq(page->listed, 0);
+	ck_assert_uint_eq(page->nowhere, 1);
 	ck_assert_uint_eq(page->place, PLACE_FULL);
 	ck_assert_uint_eq(places_of(heap_tls, page), 0);
 	ck_assert_uint_eq(ck_places(heap_tls), 2);
@@ -102,16 +102,40 @@ START_TEST(test_the_first_free_lists_a_full_page_and_the_next_ones_do_not)
 			thread_run(free_it, block[i]);
 		ck_assert_ptr_eq(heap_tls->listed_pages, page);
 		ck_assert_ptr_null(page->listed_next);
-		ck_assert_uint_eq(page->listed, 1);
+		ck_assert_uint_eq(page->nowhere, 0);
 	}
 	ck_places(heap_tls);
-	/* used again when the current page is full */
-	for (int i = 1; i < PER_PAGE; i++)
-		ck_assert_ptr_ne(page_under(alloc(BIG)), page);
-	ck_assert_ptr_eq(page_under(alloc(BIG)), page);
+	/* used again when the current page has nothing but blocks that take a fault */
+	struct page *fresh = current(heap_tls);
+	ck_assert_ptr_ne(fresh, page);
+	for (int i = 0; i < 3; i++)
+		ck_assert_ptr_eq(page_under(alloc(BIG)), page);
 	ck_assert_ptr_null(heap_tls->listed_pages);
 	ck_assert_ptr_eq(current(heap_tls), page);
+	ck_assert_ptr_eq(page_under(alloc(BIG)), fresh);
 	ck_assert_uint_eq(ck_places(heap_tls), 2);
+}
+END_TEST
+
+/* A working set slightly larger than a page does not drift into fresh memory, use by use. */
+START_TEST(test_the_same_set_of_blocks_takes_the_same_memory_again)
+{
+	char *block[PER_PAGE + PER_PAGE / 2], *first = NULL, *last = NULL;
+
+	for (int round = 0; round < 20; round++) {
+		for (size_t i = 0; i < array_len(block); i++) {
+			block[i] = alloc(BIG);
+			first = first == NULL || block[i] < first ? block[i] : first;
+			last = block[i] > last ? block[i] : last;
+			memset(block[i], 1, BIG);
+		}
+		if (round == 0)
+			continue;
+		for (size_t i = 0; i < array_len(block); i++)
+			heap_free_slow(block[i]);
+	}
+	/* the round that was kept, and one that was used nineteen times */
+	ck_assert_uint_eq(region_counts().taken_bytes, 3 * MEDIUM_SLICES * SLICE_SIZE);
 }
 END_TEST
 
@@ -281,7 +305,7 @@ START_TEST(test_a_block_freed_while_its_page_is_dropped_is_found)
 			break;
 	} while (region_counts().taken_bytes < GIB);
 	ck_assert_uint_ne(page->word, 0);
-	ck_assert_uint_eq(page->listed, 1);
+	ck_assert_uint_eq(page->nowhere, 0);
 	ck_assert_ptr_eq(queue(heap_tls)->head, page);
 	ck_places(heap_tls);
 }
@@ -395,6 +419,7 @@ int main(void)
 	TCase *places = tcase_create("places"), *back = tcase_create("giving back"), *races = tcase_create("races");
 
 	tcase_add_test(places, test_a_full_page_is_nowhere);
+	tcase_add_test(places, test_the_same_set_of_blocks_takes_the_same_memory_again);
 	tcase_add_loop_test(places, test_the_first_free_lists_a_full_page_and_the_next_ones_do_not, 0, 2);
 	tcase_add_test(places, test_what_a_sweep_puts_back_lists_a_full_page_once);
 	tcase_add_test(places, test_a_queued_page_in_flight_is_passed_over);

@@ -91,7 +91,7 @@ START_TEST(test_zeroed_memory_is_zero_whatever_it_was)
 	advise_set_way(ADVISE_LOOP);
 	for (size_t i = 0; i < array_len(sizes); i++) {
 		for (int round = 0; round < 4; round++) {
-			bool left;
+			struct sweep_left left = {0};
 			size_t size = sizes[i];
 			char *p[4];
 

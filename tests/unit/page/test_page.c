@@ -45,7 +45,7 @@ START_TEST(test_a_page_of_every_class_is_found_from_every_slice_of_it)
 		ck_assert_uint_eq((uintptr_t)page->start % len, 0);
 		ck_assert_uint_eq(page->block_bytes, sizeclass_bytes(c));
 		ck_assert_uint_eq(page->capacity, len / sizeclass_bytes(c));
-		ck_assert_uint_eq(page->listed, 1);
+		ck_assert_uint_eq(page->nowhere, 0);
 		ck_assert_ptr_eq(atomic_load(&page->owner), &heap_empty);
 		ck_assert_ptr_null(atomic_load(&page->tag));
 		for (size_t at = 0; at < len; at += SLICE_SIZE) {

@@ -434,10 +434,10 @@ END_TEST
 
 /* --- medium and large pages ----------------------------------------------------------------------------------------------------------- */
 
-static size_t sweep_one_big(struct page *page, bool force, bool *ret_done)
+static size_t sweep_one_big(struct page *page)
 {
 	advise_batch_init(&batch, hole_done);
-	*ret_done = hole_big(&batch, page, force);
+	hole_big(&batch, page, 0);
 	return advise_batch_flush(&batch);
 }
 
@@ -449,7 +449,7 @@ START_TEST(test_random_blocks_of_big_pages_go_and_the_others_keep_every_byte)
 	unsigned n = (unsigned)((bytes <= MEDIUM_MAX ? MEDIUM_SLICES : LARGE_SLICES) * SLICE_SIZE / bytes);
 	struct random random;
 	char *block[64];
-	bool live[64], done;
+	bool live[64];
 
 	begin();
 	random_init(&random, (uint64_t)_i + 100);
@@ -467,8 +467,7 @@ START_TEST(test_random_blocks_of_big_pages_go_and_the_others_keep_every_byte)
 				heap_free_slow(block[i]);
 			live[i] = false;
 		}
-		sweep_one_big(page, true, &done);
-		ck_assert(done);
+		sweep_one_big(page);
 		uint64_t expected = 0;
 		for (unsigned i = 0; i < n; i++) {
 			uint64_t at = (uint64_t)(block[i] - page->start) / page->block_bytes;
@@ -506,7 +505,6 @@ END_TEST
 
 START_TEST(test_two_free_neighbours_give_the_os_page_they_share)
 {
-	bool done;
 	char *block[4];
 
 	begin();
@@ -516,38 +514,28 @@ START_TEST(test_two_free_neighbours_give_the_os_page_they_share)
 	}
 	struct page *page = page_under(block[0]);
 	heap_free_slow(block[1]); /* 9 .. 18 KiB: whole OS page 3 only */
-	sweep_one_big(page, true, &done);
+	sweep_one_big(page);
 	ck_assert_uint_eq(memory_resident(page->start, 9 * OS_PAGE_SIZE), 8);
 	heap_free_slow(block[2]); /* 18 .. 27 KiB; with its neighbour 9 .. 27: OS pages 3, 4, 5 */
-	sweep_one_big(page, true, &done);
+	sweep_one_big(page);
 	ck_assert_uint_eq(memory_resident(page->start, 9 * OS_PAGE_SIZE), 6);
 	ck_assert(memory_is_zero(page->start + 3 * OS_PAGE_SIZE, 3 * OS_PAGE_SIZE));
 }
 END_TEST
 
-START_TEST(test_a_young_page_is_left_unless_forced)
+START_TEST(test_only_what_is_resident_counts)
 {
-	bool done;
-
 	begin();
-	atomic_store(&heap_epoch, 7);
 	char *p = alloc(48 * KIB), *q = alloc(48 * KIB);
 	struct page *page = page_under(p);
-	memset(p, 1, 48 * KIB);
+	memset(p, 1, 2 * OS_PAGE_SIZE);
+	memset(q, 1, 48 * KIB);
+	ck_assert_uint_eq(hole_big_resident(page), 0);
 	heap_free_slow(p);
-	for (uint32_t epoch = 7; epoch < 9; epoch++) {
-		atomic_store(&heap_epoch, epoch);
-		ck_assert_uint_eq(sweep_one_big(page, false, &done), 0);
-		ck_assert(!done);
-	}
-	if (_i == 0)
-		atomic_store(&heap_epoch, 9);
-	/* blocks never used were not resident */
-	ck_assert_uint_eq(sweep_one_big(page, _i == 1, &done), 48 * KIB);
-	ck_assert(done);
-	ck_assert_uint_eq(sweep_one_big(page, true, &done), 0);
-	ck_assert(done);
-	(void)q;
+	ck_assert_uint_eq(hole_big_resident(page), 2 * OS_PAGE_SIZE);
+	ck_assert_uint_eq(sweep_one_big(page), 48 * KIB);
+	ck_assert_uint_eq(hole_big_resident(page), 0);
+	ck_assert_uint_eq(sweep_one_big(page), 0);
 }
 END_TEST
 
@@ -562,7 +550,8 @@ START_TEST(test_big_blocks_in_flight_are_nobodys_and_come_back)
 	heap_free_slow(block[3]);
 	heap_free_slow(block[7]);
 	advise_batch_init(&batch, hole_done);
-	ck_assert(hole_big(&batch, page, true));
+	hole_big(&batch, page, 77);
+	ck_assert_uint_eq(page_gone_ms(page), 77);
 	ck_assert_uint_eq(batch.n, 2);
 	ck_assert_uint_eq(page->word, 0);
 	ck_assert_ptr_ne(page_under(alloc(48 * KIB)), page);
@@ -574,7 +563,7 @@ START_TEST(test_big_blocks_in_flight_are_nobodys_and_come_back)
 	advise_batch_flush(&batch);
 	ck_assert_uint_eq(page->word, 0x8c);
 	ck_assert_uint_eq(page->away_blocks, _i == 1 ? 0 : 0x8c);
-	ck_assert_uint_eq(page->listed, 1);
+	ck_assert_uint_eq(page->nowhere, 0);
 	/* refused: marked, so that the next sweep looks again */
 	ck_assert_uint_eq(region->freed[slice / 64] >> (slice % 64) & 1, (unsigned)_i);
 	ck_assert_uint_eq(page_away_bytes, _i == 1 ? 0 : 3 * 48 * KIB);
@@ -583,16 +572,13 @@ END_TEST
 
 START_TEST(test_records_that_are_no_big_page_are_left_alone)
 {
-	bool done;
 
 	begin();
 	struct page *small = page_under(alloc(64)), *single = page_under(alloc(MIB));
-	ck_assert_uint_eq(sweep_one_big(small, true, &done), 0);
-	ck_assert(done);
-	ck_assert_uint_eq(sweep_one_big(single, true, &done), 0);
-	ck_assert_uint_eq(sweep_one_big(single + 1, true, &done), 0);
-	ck_assert_uint_eq(sweep_one_big(single + 30, true, &done), 0);
-	ck_assert(done);
+	ck_assert_uint_eq(sweep_one_big(small), 0);
+	ck_assert_uint_eq(sweep_one_big(single), 0);
+	ck_assert_uint_eq(sweep_one_big(single + 1), 0);
+	ck_assert_uint_eq(sweep_one_big(single + 30), 0);
 }
 END_TEST
 
@@ -625,7 +611,7 @@ static TCase *big_pages(void)
 
 	tcase_add_loop_test(tcase, test_random_blocks_of_big_pages_go_and_the_others_keep_every_byte, 0, 12);
 	tcase_add_test(tcase, test_two_free_neighbours_give_the_os_page_they_share);
-	tcase_add_loop_test(tcase, test_a_young_page_is_left_unless_forced, 0, 2);
+	tcase_add_test(tcase, test_only_what_is_resident_counts);
 	tcase_add_loop_test(tcase, test_big_blocks_in_flight_are_nobodys_and_come_back, 0, 2);
 	tcase_add_test(tcase, test_records_that_are_no_big_page_are_left_alone);
 	return tcase;

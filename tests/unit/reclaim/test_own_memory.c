@@ -32,12 +32,18 @@ static void begin(enum advise_way way)
 	advise_set_way(way);
 }
 
+static bool lies_in(const struct fake_record *record, const char *base, size_t len)
+{
+	return record->addr >= base && record->addr + record->len <= base + len;
+}
+
+/* In its memory, or in what is kept about it. */
 static bool in_one_region(const struct fake_record *record)
 {
 	for (size_t i = 0; i < region_n(); i++) {
 		const struct region *region = region_at(i);
 
-		if (record->addr >= region->base && record->addr + record->len <= region->base + region->slices * SLICE_SIZE)
+		if (lies_in(record, region->base, region->slices * SLICE_SIZE) || lies_in(record, region->records, region->slices * RECORD_SIZE))
 			return true;
 	}
 	return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Suite scavenger: the thread is there when there is work, asleep without a timeout when there is none, gone when it is told to, and
+ * Suite scavenger: the thread is there when there is work, asleep until an idle stage when there is none, gone when it is told to, and
  * no business of the program's signals. The clock is the real one: the tests wait for what must happen, however long it takes.
  */
 #include "reclaim/reclaim.h"
@@ -23,11 +23,15 @@
 #include <sys/wait.h>
 
 static struct kernel real;
-static atomic_uint sleeps; /* waits without a timeout */
+static atomic_uint sleeps; /* waits for the next idle stage, a day away: nothing is left to do */
+
+#define DAY_S 86400
+#define HOUR_NS (UINT64_C(3600) * 1000 * 1000 * 1000)
 
 static int count_sleeps(const void *word, uint32_t expected, uint64_t timeout_ns)
 {
-	if (timeout_ns == KERNEL_NO_TIMEOUT)
+	/* locks wait without a timeout */
+	if (timeout_ns > HOUR_NS && timeout_ns != KERNEL_NO_TIMEOUT)
 		atomic_fetch_add(&sleeps, 1);
 	return real.futex_wait(word, expected, timeout_ns);
 }
@@ -38,6 +42,7 @@ static void begin(void)
 	advise_set_way(ADVISE_LOOP);
 	real = kernel;
 	kernel.futex_wait = count_sleeps;
+	reclaim_set_stages((const uint32_t[]){DAY_S}, 1);
 }
 
 static void await_sleep(unsigned n)

@@ -7,6 +7,7 @@
 
 #include "kernel/advise.h"
 #include "kernel/kernel.h"
+#include "reclaim/internal.h"
 #include "region/region.h"
 #include "support/fake_kernel.h"
 #include "support/unit.h"
@@ -216,18 +217,18 @@ static void make_big_holes(unsigned pages)
 		memset(big[i] = alloc(BIG), 1, BIG);
 	for (unsigned i = 0; i < pages * 56; i += 2)
 		heap_free_slow(big[i]);
-	atomic_fetch_add(&heap_epoch, 2);
+	atomic_fetch_add(&heap_tls->epoch, 2);
 }
 
 START_TEST(test_all_big_blocks_go_however_many)
 {
-	bool left = false;
+	struct sweep_left left = {0};
 
 	begin();
 	make_big_holes(30);
 	ck_assert_uint_gt(30 * 28, ADVISE_BATCH_RANGES);
 	ck_assert_uint_gt(sweep_big(NULL, false, &left), 0);
-	ck_assert(!left);
+	ck_assert(!left.more);
 	ck_assert_uint_eq(page_away_bytes, 30 * 28 * BIG);
 	for (unsigned i = 1; i < 30 * 56; i += 2)
 		unit_holds(memory_is_filled(big[i], BIG, 1));
@@ -239,17 +240,17 @@ END_TEST
 
 START_TEST(test_young_pages_keep_their_mark)
 {
-	bool left = false;
+	struct sweep_left left = {0};
 
 	begin();
 	make_big_holes(2);
-	atomic_fetch_sub(&heap_epoch, 1);
+	atomic_fetch_sub(&heap_tls->epoch, 1);
 	ck_assert_uint_eq(sweep_big(NULL, false, &left), 0);
-	ck_assert(left);
-	left = false;
-	atomic_fetch_add(&heap_epoch, 1);
+	ck_assert(left.more);
+	left.more = false;
+	atomic_fetch_add(&heap_tls->epoch, 1);
 	ck_assert_uint_gt(sweep_big(NULL, false, &left), 0);
-	ck_assert(!left);
+	ck_assert(!left.more);
 }
 END_TEST
 
@@ -270,7 +271,7 @@ static void *make_one_and_stay(void *unused)
 
 START_TEST(test_one_heaps_sweep_leaves_the_pages_of_others)
 {
-	bool left = false;
+	struct sweep_left left = {0};
 
 	begin();
 	pthread_t thread = thread_start(make_one_and_stay, NULL);
@@ -288,7 +289,7 @@ END_TEST
 
 START_TEST(test_a_mark_on_a_page_that_is_gone_is_dropped)
 {
-	bool left = false;
+	struct sweep_left left = {0};
 
 	begin();
 	char *p = alloc(48 * KIB);
@@ -296,17 +297,17 @@ START_TEST(test_a_mark_on_a_page_that_is_gone_is_dropped)
 	heap_retire_empty(heap_tls);
 	ck_assert_ptr_null(page_of(p));
 	ck_assert_uint_eq(sweep_big(NULL, true, &left), 0);
-	ck_assert(!left);
+	ck_assert(!left.more);
 	alloc(64); /* the slice serves a small page now */
 	region_mark_freed(p);
 	ck_assert_uint_eq(sweep_big(NULL, true, &left), 0);
-	ck_assert(!left);
+	ck_assert(!left.more);
 }
 END_TEST
 
 START_TEST(test_refused_blocks_are_asked_for_by_the_next_sweep)
 {
-	bool left = false;
+	struct sweep_left left = {0};
 
 	begin();
 	make_big_holes(2);
@@ -334,15 +335,19 @@ static char *dirty_slices(size_t n)
 
 START_TEST(test_slices_go_at_the_second_look)
 {
-	bool left = false;
+	struct sweep_left left = {0};
 
 	begin();
 	char *addr = dirty_slices(10);
 	ck_assert_uint_eq(sweep_slices(false, &left), 0);
-	ck_assert(left);
-	left = false;
+	ck_assert(left.more);
+	left.more = false;
+	ck_assert_uint_eq(sweep_slices(false, &left), 0); /* the clock has not moved */
+	fake_clock_add(RECLAIM_TICK_NS);
+	ck_assert_uint_eq(sweep_slices(false, &left), 0);
+	left.more = false;
 	ck_assert_uint_eq(sweep_slices(false, &left), 10 * SLICE_SIZE);
-	ck_assert(!left);
+	ck_assert(!left.more);
 	ck_assert_uint_eq(memory_resident(addr, 10 * SLICE_SIZE), 0);
 	ck_assert_uint_eq(region_counts().dirty_bytes, 0);
 	ck_assert_uint_eq(region_counts().taken_bytes, 0);
@@ -352,12 +357,12 @@ END_TEST
 /* 40 MiB: more than one call may cover, so more than one run is held. */
 START_TEST(test_force_takes_all_slices_at_once)
 {
-	bool left = false;
+	struct sweep_left left = {0};
 
 	begin();
 	dirty_slices(640);
 	ck_assert_uint_eq(sweep_slices(true, &left), 40 * MIB);
-	ck_assert(!left);
+	ck_assert(!left.more);
 	for (size_t i = 0; i < fake_records(); i++) {
 		const struct fake_record *record = fake_record(i);
 		if (record->call == FAKE_MADVISE && record->arg == MADV_DONTNEED)
@@ -368,20 +373,21 @@ END_TEST
 
 START_TEST(test_refused_slices_stay_dirty_and_usable)
 {
-	bool left = false, clean = true;
+	struct sweep_left left = {0};
+	bool clean = true;
 
 	begin();
 	char *addr = dirty_slices(4);
 	fake_refuse_all(FAKE_MADVISE, EINVAL);
 	ck_assert_uint_eq(sweep_slices(true, &left), 0);
-	ck_assert(left);
+	ck_assert(left.more);
 	ck_assert_uint_eq(region_counts().dirty_bytes, 4 * SLICE_SIZE);
 	ck_assert_ptr_eq(region_alloc(1, 1, &clean), addr);
 	ck_assert(!clean);
 	fake_refuse_all(FAKE_MADVISE, 0);
-	left = false;
+	left.more = false;
 	ck_assert_uint_eq(sweep_slices(false, &left), 3 * SLICE_SIZE);
-	ck_assert(!left);
+	ck_assert(!left.more);
 }
 END_TEST
 

@@ -38,7 +38,7 @@ static size_t limit_of(const struct region *region)
 	return atomic_load(&region->limit);
 }
 
-/* --- handing out ---------------------------------------------------------------------------------------------------------------- */
+/* --- handing out ------------------------------------------------------------------------------------------------------------------- */
 
 START_TEST(test_fresh_slices_are_aligned_clean_and_writable)
 {
@@ -181,7 +181,7 @@ START_TEST(test_sizes_no_kernel_has_are_null)
 }
 END_TEST
 
-/* --- growth --------------------------------------------------------------------------------------------------------------------- */
+/* --- growth ------------------------------------------------------------------------------------------------------------------------ */
 
 START_TEST(test_the_first_slice_makes_no_more_than_256_KiB_usable)
 {
@@ -258,7 +258,7 @@ START_TEST(test_a_full_region_is_followed_by_another)
 }
 END_TEST
 
-/* --- refusals ------------------------------------------------------------------------------------------------------------------- */
+/* --- refusals ---------------------------------------------------------------------------------------------------------------------- */
 
 /* Take slices of several kinds; each holds its number. Some may be refused. */
 #define KINDS 24
@@ -390,7 +390,7 @@ START_TEST(test_a_small_address_space_is_used_in_small_regions)
 }
 END_TEST
 
-/* --- purging -------------------------------------------------------------------------------------------------------------------- */
+/* --- purging ----------------------------------------------------------------------------------------------------------------------- */
 
 START_TEST(test_a_young_slice_stays_one_pass)
 {
@@ -469,7 +469,137 @@ START_TEST(test_nobody_is_handed_what_a_purge_holds)
 }
 END_TEST
 
-/* --- giving up the commit charge -------------------------------------------------------------------------------------------------- */
+/* --- what slices were used for ----------------------------------------------------------------------------------------------------- */
+
+static void free_past(char *addr, size_t n, uint32_t key, uint32_t ms)
+{
+	region_free_past(addr, n, false, (struct slice_past){.key = key, .ms = ms});
+}
+
+START_TEST(test_what_slices_were_used_for_is_told_to_their_next_holder)
+{
+	char *a = alloc_dirty(4);
+
+	ck_assert_uint_eq(region_past(a).key, 0);
+	free_past(a, 2, 7, 1234);
+	free_past(a + 2 * SLICE_SIZE, 2, 8, 99);
+	ck_assert_ptr_eq(alloc(4), a);
+	for (size_t i = 0; i < 4; i++) {
+		ck_assert_uint_eq(region_past(a + i * SLICE_SIZE).key, i < 2 ? 7 : 8);
+		ck_assert_uint_eq(region_past(a + i * SLICE_SIZE).ms, i < 2 ? 1234 : 99);
+	}
+	region_free(a, 4, true);
+	ck_assert_ptr_eq(alloc(4), a);
+	ck_assert_uint_eq(region_past(a).key, 0);
+	ck_assert_uint_eq(region_past(a + 3 * SLICE_SIZE).ms, 0);
+}
+END_TEST
+
+/* A return does not change what they were used for. */
+START_TEST(test_the_past_outlives_a_purge)
+{
+	char *a = alloc_dirty(2);
+	size_t n;
+
+	free_past(a, 2, 7, 1234);
+	ck_assert_uint_eq(region_purge_take(region_at(0), 0, true, 64, &n), 0);
+	region_purge_give(region_at(0), 0, 2, true);
+	ck_assert_ptr_eq(alloc(2), a);
+	ck_assert_uint_eq(region_past(a).key, 7);
+	ck_assert_uint_eq(region_past(a).ms, 1234);
+}
+END_TEST
+
+static void ck_found(size_t from, bool force, size_t slice, size_t n, uint32_t key, uint32_t ms)
+{
+	struct slice_past past = {.key = 12345};
+	size_t got = 12345;
+
+	ck_assert_uint_eq(region_purge_find(region_at(0), from, force, &got, &past), slice);
+	ck_assert_uint_eq(got, n);
+	if (slice == SIZE_MAX)
+		return;
+	ck_assert_uint_eq(past.key, key);
+	ck_assert_uint_eq(past.ms, ms);
+}
+
+START_TEST(test_a_find_splits_runs_by_their_past)
+{
+	char *a = alloc_dirty(12);
+
+	free_past(a, 2, 1, 10);
+	free_past(a + 2 * SLICE_SIZE, 3, 2, 10); /* another key */
+	free_past(a + 5 * SLICE_SIZE, 1, 2, 11); /* another time */
+	region_free(a + 6 * SLICE_SIZE, 2, false);
+	free_past(a + 9 * SLICE_SIZE, 1, 1, 10); /* behind one that is taken */
+	region_free(a + 10 * SLICE_SIZE, 1, true);
+	free_past(a + 11 * SLICE_SIZE, 1, 1, 10);
+	ck_found(0, true, 0, 2, 1, 10);
+	ck_found(1, true, 1, 1, 1, 10);
+	ck_found(2, true, 2, 3, 2, 10);
+	ck_found(5, true, 5, 1, 2, 11);
+	ck_found(6, true, 6, 2, 0, 0);
+	ck_found(8, true, 9, 1, 1, 10);
+	ck_found(10, true, 11, 1, 1, 10);
+	ck_found(12, true, SIZE_MAX, 0, 0, 0);
+}
+END_TEST
+
+START_TEST(test_a_find_leaves_the_young_unless_forced_and_holds_nothing)
+{
+	char *a = alloc_dirty(4);
+
+	free_past(a, 4, 5, 50);
+	ck_found(0, false, SIZE_MAX, 0, 0, 0);
+	ck_found(0, true, 0, 4, 5, 50);
+	region_purge_age(region_at(0));
+	ck_found(0, false, 0, 4, 5, 50);
+	ck_found(0, false, 0, 4, 5, 50);
+	ck_assert_uint_eq(region_counts().taken_bytes, 0);
+	ck_assert_ptr_eq(alloc(1), a);
+	ck_found(0, false, 1, 3, 5, 50);
+}
+END_TEST
+
+/* Over the words of the maps: 200 slices of one past. */
+START_TEST(test_a_run_is_found_whole_over_the_words_of_the_maps)
+{
+	char *a = alloc_dirty(300);
+
+	free_past(a + 50 * SLICE_SIZE, 200, 3, 30);
+	ck_found(0, true, 50, 200, 3, 30);
+	ck_found(128, true, 128, 122, 3, 30);
+	ck_found(250, true, SIZE_MAX, 0, 0, 0);
+}
+END_TEST
+
+/* Slices freed in any order with one of three pasts: each is in exactly one run, with its own past. */
+START_TEST(test_random_runs_are_found_once_each)
+{
+	struct random random = {.state = (uint64_t)_i};
+	uint32_t key[256];
+	char *a = alloc(256);
+
+	for (size_t i = 0; i < 256; i++) {
+		key[i] = random_below(&random, 4); /* 3: stays taken */
+		if (key[i] < 3)
+			free_past(a + i * SLICE_SIZE, 1, key[i], key[i]);
+	}
+	size_t n, at = 0;
+	struct slice_past past;
+	for (size_t slice = 0; (slice = region_purge_find(region_at(0), slice, true, &n, &past)) != SIZE_MAX; slice += n) {
+		for (; at < slice; at++)
+			unit_holds(key[at] == 3);
+		for (; at < slice + n; at++)
+			unit_holds(key[at] == past.key && past.ms == past.key);
+		unit_holds(at == 256 || key[at] != past.key);
+	}
+	for (; at < 256; at++)
+		unit_holds(key[at] == 3);
+}
+END_TEST
+
+/* --- giving up the commit charge --------------------------------------------------------------------------------------------------- */
 
 START_TEST(test_free_clean_chunks_are_uncommitted_and_come_back)
 {
@@ -530,7 +660,7 @@ START_TEST(test_refusals_to_uncommit_and_recommit_lose_nothing)
 }
 END_TEST
 
-/* --- marks ------------------------------------------------------------------------------------------------------------------------ */
+/* --- marks ------------------------------------------------------------------------------------------------------------------------- */
 
 START_TEST(test_a_mark_is_told_once_until_it_is_cleared)
 {
@@ -546,7 +676,7 @@ START_TEST(test_a_mark_is_told_once_until_it_is_cleared)
 }
 END_TEST
 
-/* --- histories ------------------------------------------------------------------------------------------------------------------ */
+/* --- histories --------------------------------------------------------------------------------------------------------------------- */
 
 struct held {
 	char *addr;
@@ -700,6 +830,106 @@ static TCase *handing_out(void)
 	return tcase;
 }
 
+/* --- records ------------------------------------------------------------------------------------------------------------------------- */
+
+#define CHUNK_RECORDS (CHUNK_SLICES * RECORD_SIZE)
+
+/* Three chunks whose records were written to. */
+static char *take_recorded_chunks(void)
+{
+	bool clean;
+	char *a = region_alloc(3 * CHUNK_SLICES, CHUNK_SLICES, &clean);
+
+	ck_assert_ptr_nonnull(a);
+	memset(region_record(a), 7, 3 * CHUNK_RECORDS);
+	return a;
+}
+
+static size_t resident_records(const char *chunk)
+{
+	return memory_resident(region_record(chunk), CHUNK_RECORDS);
+}
+
+START_TEST(test_records_of_free_clean_chunks_go_and_read_as_zero)
+{
+	memory_without_huge_pages();
+	char *a = take_recorded_chunks();
+	bool clean;
+
+	region_free(a, 3 * CHUNK_SLICES, true);
+	region_trim(region_at(0));
+	for (int i = 0; i < 3; i++)
+		ck_assert_uint_eq(resident_records(a + i * CHUNK_SLICES * SLICE_SIZE), 0);
+	ck_assert(memory_is_zero(region_record(a), 3 * CHUNK_RECORDS));
+	ck_assert_uint_eq(region_counts().taken_bytes, 0);
+	ck_assert_ptr_eq(region_alloc(3 * CHUNK_SLICES, CHUNK_SLICES, &clean), a);
+	ck_assert(clean);
+}
+END_TEST
+
+/* 0: a slice of the middle one is held; 1: it is dirty */
+START_TEST(test_a_held_or_dirty_slice_keeps_the_records_of_its_chunk)
+{
+	memory_without_huge_pages();
+	char *a = take_recorded_chunks(), *middle = a + CHUNK_SLICES * SLICE_SIZE;
+
+	region_free(a, CHUNK_SLICES, true);
+	region_free(middle + CHUNK_SLICES * SLICE_SIZE, CHUNK_SLICES, true);
+	region_free(middle, CHUNK_SLICES - 1, true);
+	if (_i == 1)
+		region_free(middle + (CHUNK_SLICES - 1) * SLICE_SIZE, 1, false);
+	region_trim(region_at(0));
+	ck_assert_uint_eq(resident_records(a), 0);
+	ck_assert_uint_eq(resident_records(middle), CHUNK_RECORDS / OS_PAGE_SIZE);
+	ck_assert(memory_is_filled(region_record(middle), CHUNK_RECORDS, 7));
+	ck_assert_uint_eq(resident_records(middle + CHUNK_SLICES * SLICE_SIZE), 0);
+}
+END_TEST
+
+START_TEST(test_records_are_given_back_once_for_each_use)
+{
+	fake_kernel_install();
+	char *a = take_recorded_chunks();
+	bool clean;
+
+	region_free(a, 3 * CHUNK_SLICES, true);
+	fake_forget();
+	region_trim(region_at(0));
+	ck_assert_uint_eq(fake_calls(FAKE_MADVISE), 1);
+	region_trim(region_at(0));
+	ck_assert_uint_eq(fake_calls(FAKE_MADVISE), 1);
+	region_free(region_alloc(1, 1, &clean), 1, true);
+	region_trim(region_at(0));
+	ck_assert_uint_eq(fake_calls(FAKE_MADVISE), 2);
+	ck_assert_uint_eq(fake_bytes(FAKE_MADVISE), 4 * CHUNK_RECORDS);
+}
+END_TEST
+
+START_TEST(test_records_that_are_refused_stay_as_they_are)
+{
+	fake_kernel_install();
+	char *a = take_recorded_chunks();
+	bool clean;
+
+	region_free(a, 3 * CHUNK_SLICES, true);
+	fake_refuse_all(FAKE_MADVISE, EINVAL);
+	region_trim(region_at(0));
+	ck_assert_uint_eq(region_counts().taken_bytes, 0);
+	ck_assert_ptr_eq(region_alloc(3 * CHUNK_SLICES, CHUNK_SLICES, &clean), a);
+}
+END_TEST
+
+static TCase *records(void)
+{
+	TCase *tcase = tcase_create("records");
+
+	tcase_add_test(tcase, test_records_of_free_clean_chunks_go_and_read_as_zero);
+	tcase_add_loop_test(tcase, test_a_held_or_dirty_slice_keeps_the_records_of_its_chunk, 0, 2);
+	tcase_add_test(tcase, test_records_are_given_back_once_for_each_use);
+	tcase_add_test(tcase, test_records_that_are_refused_stay_as_they_are);
+	return tcase;
+}
+
 static TCase *growth(void)
 {
 	TCase *tcase = tcase_create("growth");
@@ -743,6 +973,19 @@ static TCase *purging(void)
 	return tcase;
 }
 
+static TCase *pasts(void)
+{
+	TCase *tcase = tcase_create("pasts");
+
+	tcase_add_test(tcase, test_what_slices_were_used_for_is_told_to_their_next_holder);
+	tcase_add_test(tcase, test_the_past_outlives_a_purge);
+	tcase_add_test(tcase, test_a_find_splits_runs_by_their_past);
+	tcase_add_test(tcase, test_a_find_leaves_the_young_unless_forced_and_holds_nothing);
+	tcase_add_test(tcase, test_a_run_is_found_whole_over_the_words_of_the_maps);
+	tcase_add_loop_test(tcase, test_random_runs_are_found_once_each, 0, 4);
+	return tcase;
+}
+
 static TCase *histories(void)
 {
 	TCase *tcase = tcase_create("histories");
@@ -761,6 +1004,8 @@ int main(void)
 	suite_add_tcase(suite, growth());
 	suite_add_tcase(suite, refusals());
 	suite_add_tcase(suite, purging());
+	suite_add_tcase(suite, records());
+	suite_add_tcase(suite, pasts());
 	suite_add_tcase(suite, histories());
 	return unit_run(suite);
 }
