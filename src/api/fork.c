@@ -8,6 +8,7 @@
  */
 #include "api/fork.h"
 
+#include "api/address.h"
 #include "api/init.h"
 #include "api/stats.h"
 #include "heap/heap.h"
@@ -33,6 +34,7 @@ static void done(bool child)
 	heap_fork_done(child);
 	reclaim_fork_done(child);
 	stats_fork_done(child);
+	address_fork_done(child);
 }
 
 static void done_in_parent(void)

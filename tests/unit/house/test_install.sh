@@ -39,7 +39,9 @@ try() {
 cat >"$work/program.c" <<'END'
 #include <lull/idle.h>
 #include <lull/malloc.h>
+#include <lull/pool.h>
 #include <lull/stats.h>
+#include <lull/wait.h>
 #include <malloc.h>
 #include <stdlib.h>
 
