@@ -7,6 +7,7 @@
 
 #include "common/options.h"
 
+extern const struct command measure_command;
 extern const struct command run_command;
 extern const struct command stat_command;
 

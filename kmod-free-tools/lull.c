@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct command *const subcommands[] = {&run_command, &stat_command, NULL};
+static const struct command *const subcommands[] = {&run_command, &stat_command, &measure_command, NULL};
 
 static bool show_version;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `lull run`: becomes the given program with liblull.so preloaded. The library is the one that belongs to this command: beside it, as
- * built, or in ../lib, as installed. A program that the preload cannot reach runs all the same, after a note.
+ * `lull run`: becomes the given program with liblull.so preloaded. A program that the preload cannot reach runs all the same, after a note.
  */
 #include "commands.h"
+#include "common/library.h"
 #include "common/say.h"
 
 #include <elf.h>
@@ -17,17 +17,13 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define LIBRARY "liblull.so"
-
 /* Program headers are at most this many in any linker's output; more is not looked at. */
 #define PHDRS_MAX 64
 
 #if defined(__x86_64__)
 #define ELF_MACHINE EM_X86_64
-#define MULTIARCH "x86_64-linux-gnu" /* Debian's name for where libraries of this architecture go */
 #elif defined(__aarch64__)
 #define ELF_MACHINE EM_AARCH64
-#define MULTIARCH "aarch64-linux-gnu"
 #else
 #error "add the ELF machine number of this architecture"
 #endif
@@ -37,61 +33,6 @@ static bool is_quiet;
 static const struct option_row options[] = {
 	{.letter = 'q', .name = "quiet", .help = "no note about a program that cannot be preloaded", .set.flag = &is_quiet},
 };
-
-/* Room is left behind the folder for the longest name looked for in it. */
-static bool own_folder(char *ret, size_t len)
-{
-	ssize_t n = readlink("/proc/self/exe", ret, len);
-	char *slash;
-
-	if (n < 0 || (size_t)n >= len)
-		return false;
-	ret[n] = '\0';
-	slash = strrchr(ret, '/');
-	if (slash == NULL)
-		return false;
-	*slash = '\0';
-	return true;
-}
-
-/* ret: PATH_MAX bytes; resolved, so that it still names the library after the program changes its folder. */
-static bool find_library(char *ret)
-{
-	static const char *const places[] = {"/" LIBRARY, "/../lib/" LIBRARY, "/../lib/" MULTIARCH "/" LIBRARY, "/../lib64/" LIBRARY};
-	char folder[PATH_MAX], path[PATH_MAX + 32];
-
-	if (!own_folder(folder, sizeof(folder))) {
-		say("run", "cannot find out where this command is installed: %s", strerror(errno));
-		return false;
-	}
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		snprintf(path, sizeof(path), "%s%s", folder, places[i]);
-		if (access(path, R_OK) == 0 && realpath(path, ret) != NULL)
-			return true;
-	}
-	say("run", "cannot find " LIBRARY " in '%s', nor in lib, lib/" MULTIARCH " or lib64 beside it", folder);
-	return false;
-}
-
-/* Puts LIBRARY in front of what is preloaded already. */
-static bool preload(const char *library)
-{
-	const char *before = getenv("LD_PRELOAD");
-	char *both;
-	bool ok;
-
-	if (library[strcspn(library, " :")] != '\0') {
-		say("run", "cannot preload '%s': LD_PRELOAD cannot name a path with a blank or a colon", library);
-		return false;
-	}
-	if (before == NULL || *before == '\0')
-		return setenv("LD_PRELOAD", library, 1) == 0;
-	if (asprintf(&both, "%s:%s", library, before) < 0)
-		return false;
-	ok = setenv("LD_PRELOAD", both, 1) == 0;
-	free(both);
-	return ok;
-}
 
 /* The file execvp will take for NAME, opened for reading; -1 when there is none or it cannot be read. */
 static int open_program(const char *name)
@@ -173,7 +114,7 @@ static int run_run(int n, char **operands)
 		say_try_help("run", "no program given");
 		return TOOL_CANNOT;
 	}
-	if (!find_library(library) || !preload(library))
+	if (!library_find("run", library) || !library_preload("run", library))
 		return TOOL_CANNOT;
 	if (!is_quiet)
 		note_unreachable(operands[0]);

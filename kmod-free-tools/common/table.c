@@ -49,38 +49,65 @@ static void format_number(char *ret, size_t len, const struct field *field, uint
 		snprintf(ret, len, "-");
 	else if (field->kind == FIELD_BYTES && !exact_bytes)
 		table_humanise(ret, len, number);
+	else if (field->kind == FIELD_US)
+		snprintf(ret, len, "%.1f ms", (double)(int64_t)number / 1000);
 	else
 		snprintf(ret, len, "%" PRId64, (int64_t)number);
 }
 
+/* Without the unit at the end: the value shows it. */
 static void format_label(char *ret, size_t len, const char *key)
 {
-	char *unit;
+	static const char *const units[] = {"_bytes", "_us"};
+	size_t label = strlen(key);
 
-	snprintf(ret, len, "%s", key);
-	unit = strstr(ret, "_bytes");
-	if (unit != NULL)
-		*unit = '\0';
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (label > strlen(units[i]) && strcmp(key + label - strlen(units[i]), units[i]) == 0)
+			label -= strlen(units[i]);
+	snprintf(ret, len, "%.*s", (int)label, key);
 	for (; *ret != '\0'; ret++)
 		if (*ret == '_')
 			*ret = ' ';
 }
 
+/* number: VALUE_BYTES of room, used for what is no text. */
+static const char *format_value(char *number, const struct field *field, const void *record, bool exact_bytes)
+{
+	const char *text;
+
+	if (field->kind == FIELD_TEXT) {
+		text = text_in(field, record);
+		return text == NULL ? "-" : text;
+	}
+	format_number(number, VALUE_BYTES, field, number_in(field, record), exact_bytes);
+	return number;
+}
+
 void table_print(FILE *out, const struct field *fields, size_t n, const void *record, bool exact_bytes)
 {
 	for (size_t i = 0; i < n; i++) {
-		const struct field *field = &fields[i];
 		char label[VALUE_BYTES], number[VALUE_BYTES];
-		const char *value = number;
 
-		if (field->is_only_in_json)
+		if (fields[i].is_only_in_json)
 			continue;
-		format_label(label, sizeof(label), field->key);
-		if (field->kind == FIELD_TEXT)
-			value = text_in(field, record);
-		else
-			format_number(number, sizeof(number), field, number_in(field, record), exact_bytes);
-		fprintf(out, "%-16s %15s  %s\n", label, value == NULL ? "-" : value, field->help);
+		format_label(label, sizeof(label), fields[i].key);
+		fprintf(out, "%-16s %15s  %s\n", label, format_value(number, &fields[i], record, exact_bytes), fields[i].help);
+	}
+}
+
+void table_print_columns(
+	FILE *out, const struct field *fields, size_t n, const void *const *records, size_t n_records, bool exact_bytes)
+{
+	for (size_t i = 0; i < n; i++) {
+		char label[VALUE_BYTES], number[VALUE_BYTES];
+
+		if (fields[i].is_only_in_json)
+			continue;
+		format_label(label, sizeof(label), fields[i].key);
+		fprintf(out, "%-20s", label);
+		for (size_t column = 0; column < n_records; column++)
+			fprintf(out, " %13s", format_value(number, &fields[i], records[column], exact_bytes));
+		fputc('\n', out);
 	}
 }
 

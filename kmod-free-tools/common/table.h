@@ -17,6 +17,7 @@
 enum field_kind {
 	FIELD_BYTES, /* uint64_t; humanised unless asked not to; the key ends in _bytes */
 	FIELD_COUNT, /* uint64_t */
+	FIELD_US,    /* uint64_t, microseconds; shown as milliseconds; the key ends in _us */
 	FIELD_TEXT,  /* const char *, printable ASCII; NULL: not known */
 };
 
@@ -30,6 +31,10 @@ struct field {
 
 /* One line per field: label, value, help. exact_bytes: plain numbers of bytes. */
 void table_print(FILE *out, const struct field *fields, size_t n, const void *record, bool exact_bytes);
+
+/* The same with a column for each of the records instead of the help: records side by side, n_records of them. */
+void table_print_columns(
+	FILE *out, const struct field *fields, size_t n, const void *const *records, size_t n_records, bool exact_bytes);
 
 /* One object on one line, the key "schema" first. False when memory or OUT failed. */
 bool table_print_json(FILE *out, const char *schema, const struct field *fields, size_t n, const void *record);

@@ -24,7 +24,7 @@ done <"$here/cli.table"
 # a table that was not read must not pass
 [ $rows -ge 50 ] || fail "only $rows rows read from cli.table"
 
-for command in '' run stat; do
+for command in '' run stat measure; do
 	# shellcheck disable=SC2086 # none or one word
 	run "$tool" $command --help
 	awk 'length($0) >= 80 { exit 1 }' "$work/stdout" || fail "lull $command --help is not below 80 columns"

@@ -20,7 +20,7 @@ only_options() {
 	grep -o -w -E -e '--?[a-zA-Z][a-z]*' | sort
 }
 
-for command in '' run stat; do
+for command in '' run stat measure; do
 	page=$pages/lull${command:+-$command}.1
 	# shellcheck disable=SC2086 # none or one word
 	run "$tool" $command --help
