@@ -82,7 +82,7 @@ PRODUCTS := $(PREFIXED)
 TEST_PROGRAMS := $(INSIDE)
 endif
 
-.PHONY: all programs test demo bench-fastpath install uninstall clean help
+.PHONY: all programs test demo bench-fastpath bench-seeds install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -171,6 +171,11 @@ bench-fastpath:
 	$(MAKE) $(JOBS) --no-print-directory VARIANT=release all
 	tests/bench/fastpath/run out/release
 
+bench-seeds:
+	tests/deps test
+	$(MAKE) $(JOBS) --no-print-directory VARIANT=release all
+	tests/bench/seeds/run
+
 # ---- installing
 
 MAN3 := $(wildcard src/man/*.3)
@@ -207,6 +212,7 @@ help:
 	@echo '  test            install what is missing, build, run the tests'
 	@echo '  demo            redis under glibc, jemalloc and lull in turn: memory over time'
 	@echo '  bench-fastpath  instructions per malloc+free pair, beside other allocators'
+	@echo '  bench-seeds     memory kept, faults and late wake-ups, beside other allocators'
 	@echo '  programs        the test programs, without running them'
 	@echo '  install         library, headers, command, man pages and pkg-config file'
 	@echo '  uninstall       remove what install put there'
