@@ -22,7 +22,7 @@ ulimit -c 0
 export LULL_IDLE_STAGES=1,2
 wait_ms=4000
 
-"${CC:-cc}" -std=gnu17 -D_GNU_SOURCE= -O1 -Wall -Wextra -Werror -fno-builtin -pthread -o "$work/file_pages" "$here/programs/file_pages.c"
+"${CC:-cc}" -std=gnu17 -D_GNU_SOURCE= -O1 -Wall -Wextra -Werror -fno-builtin -pthread -I"$here/../../include" -o "$work/file_pages" "$here/programs/file_pages.c"
 head -c $((8 << 20)) /dev/urandom >"$work/file"
 # what is clean can be dropped at no cost: that is the trap
 sync "$work/file"

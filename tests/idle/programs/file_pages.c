@@ -6,7 +6,9 @@
  *
  *   file_pages FILE MILLISECONDS    FILE has at least 8 MiB
  */
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <lull/stats.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -14,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define BYTES ((size_t)8 << 20)
 #define OS_PAGE ((size_t)4096)
@@ -113,6 +116,21 @@ static void compare(unsigned before_n, unsigned after_n)
 	}
 }
 
+/* Both have run when lull's own count says so; the bound is for one that hangs. */
+static void await_stages(void)
+{
+	void (*stats_read)(struct lull_stats *ret, uint32_t size);
+	struct lull_stats stats = {0};
+
+	*(void **)&stats_read = dlsym(RTLD_DEFAULT, "lull_stats_read");
+	for (int i = 0; stats_read != NULL && i < 600 && stats.idle_stages < 2; i++) {
+		usleep(100 * 1000);
+		stats_read(&stats, sizeof(stats));
+	}
+	if (stats.idle_stages < 2)
+		fail("the idle stages did not run");
+}
+
 int main(int argc, char **argv)
 {
 	int fd = argc == 3 ? open(argv[1], O_RDONLY) : -1;
@@ -130,6 +148,7 @@ int main(int argc, char **argv)
 		fail("no thread");
 	use_and_wait(NULL);
 	pthread_join(thread, NULL);
+	await_stages();
 	compare(before_n, look(after, anonymous));
 	if (find(after, MAPPINGS, (unsigned long)file)->rss_kib != (long)BYTES / 1024)
 		fail("the file is not whole");
