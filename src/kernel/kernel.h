@@ -36,8 +36,8 @@ struct kernel {
 
 extern struct kernel kernel;
 
-/* Read the clock through libc, which need not enter the kernel for it. At start, and not where a sanitizer's runtime stands before libc: its
- * clock_gettime is not there yet when the first memory is wanted. */
+/* Read the clock through libc, which need not enter the kernel for it. At start, and not where a sanitizer's runtime stands before libc:
+ * its clock_gettime is not there yet when the first memory is wanted. */
 void kernel_use_libc_clock(void);
 
 #endif
