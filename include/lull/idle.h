@@ -3,6 +3,8 @@
  * lull: calls for threads that go quiet. None is needed by a program that blocks in the usual calls under the preload
  * (epoll_wait, pthread_cond_wait, ...): those park the thread by themselves.
  *
+ * None of these calls is async-signal-safe: in a handler that interrupted malloc or free the heap is not whole.
+ *
  * What is held back: free memory of a page that was allocated from a moment ago stays, since it is likely to be wanted again. So the
  * first release after work leaves some of it, and a thread that goes quiet for good releases again: the follow-up rule, below.
  */

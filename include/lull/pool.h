@@ -53,8 +53,8 @@ struct lull_pool {
  */
 int lull_pool_init(struct lull_pool *pool, unsigned threads_max, uint64_t idle_ns);
 
-/* Queue JOB, and wake or start a thread for it. Returns 0, or the error of pthread_create (EAGAIN) when there is no thread and none can be
- * started: then JOB is the caller's still. */
+/* Queue JOB, and wake or start a thread for it. Returns 0; EINVAL when its run is NULL; or the error of pthread_create (EAGAIN) when there
+ * is no thread and none can be started. After an error JOB is the caller's still. */
 int lull_pool_submit(struct lull_pool *pool, struct lull_pool_job *job);
 
 /* Wait until no job is queued or running. */

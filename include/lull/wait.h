@@ -56,7 +56,7 @@ void lull_cond_destroy(struct lull_cond *cond);
  *
  * mutex       held by the caller, once, and again on return; not a robust one
  * release     the calling thread's. The caller resets it before it does work, and only then: a thread that is notified and finds no work
- *             waits its full timeout again, but has no new releases. One that was never reset is a wait without any.
+ *             waits its full timeout again, but has no new releases. One that was never reset, or NULL, is a wait without any.
  * timeout_ns  nanoseconds, or LULL_WAIT_FOREVER; a release is made only while it has not passed: with 100 ms or less, none
  *
  * Returns LULL_WAIT_OK or LULL_WAIT_TIMED_OUT. No spurious returns, but look again all the same: another thread may have been faster.

@@ -154,7 +154,8 @@ void block_find_all(void)
 
 static inline bool wants_park(void)
 {
-	bool any = heap_changed_n() >= RECLAIM_PARK_PAGES || heap_pages_n() >= RECLAIM_PARK_OWNED;
+	bool any = heap_changed_n() >= RECLAIM_PARK_PAGES || heap_pages_n() >= RECLAIM_PARK_OWNED ||
+		   atomic_load_explicit(&bell_unanswered, memory_order_relaxed);
 	return unlikely(any) && atomic_load_explicit(&auto_idle, memory_order_relaxed);
 }
 

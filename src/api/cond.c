@@ -27,7 +27,10 @@ exported enum lull_wait_result lull_cond_timedwait(
 	struct lull_cond *cond, pthread_mutex_t *mutex, struct lull_idle_release *release, uint64_t timeout_ns)
 {
 	struct lull_waiter self = WAITER_INIT;
+	struct lull_idle_release none = {0};
 	uint64_t now = kernel.now_ns();
+	if (release == NULL)
+		release = &none;
 	idle_release_wait_begins(release, now);
 	waiter_lock(&cond->waiters);
 	waiter_add(&cond->waiters, &self);

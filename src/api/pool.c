@@ -123,6 +123,8 @@ static int start_one(struct lull_pool *pool)
 exported int lull_pool_submit(struct lull_pool *pool, struct lull_pool_job *job)
 {
 	int err = 0;
+	if (job->run == NULL)
+		return EINVAL;
 	pthread_mutex_lock(&pool->mutex);
 	put(pool, job);
 	if (!lull_cond_notify_one(&pool->work))

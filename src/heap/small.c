@@ -10,6 +10,7 @@
 #include "heap/internal.h"
 #include "heap/list.h"
 #include "kernel/report.h"
+#include "page/reuse.h"
 
 /* Queue pages looked at for a usable one: pages whose holes are all in flight are passed over. */
 #define QUEUE_LOOK 4
@@ -53,11 +54,17 @@ static void unpin(struct heap *heap, unsigned c)
 	set_current(heap, c, &page_empty);
 }
 
+/* What is learned of a heap's wholly free small pages is learned of all of them together. */
+static uint32_t key_of(const struct heap *heap)
+{
+	return reuse_key(heap->number, BIG_CLASSES + 1);
+}
+
 static void destroy(struct heap *heap, struct page *page)
 {
 	if (is_changed(page))
 		changed_remove(heap, page);
-	page_destroy(page);
+	page_destroy_small(page, key_of(heap));
 	heap->small_n--;
 	heap_note_freed(SLICE_SIZE);
 }
@@ -90,7 +97,12 @@ static struct page *dequeue(struct heap *heap, unsigned c)
 static struct page *create(struct heap *heap, unsigned c)
 {
 	struct page *page = page_create(heap, c, random_next(&heap->random));
-	heap->small_n += page != NULL;
+	if (page == NULL)
+		return NULL;
+	heap->small_n++;
+	struct slice_past past = region_past(page->start);
+	if (!page->dirty_tail && past.key == key_of(heap)) /* it was this heap's, and was returned */
+		reuse_note(past.key, page_now_ms() - past.ms, SLICE_SIZE);
 	return page;
 }
 

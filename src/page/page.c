@@ -156,7 +156,7 @@ struct page *page_create(struct heap *heap, unsigned size_class, uint64_t secret
 	return page;
 }
 
-void page_destroy(struct page *page)
+static void destroy(struct page *page, uint32_t reuse_key)
 {
 	enum page_kind kind = atomic_load_explicit(&page->kind, memory_order_relaxed);
 	bool single = kind == PAGE_DYING;
@@ -178,9 +178,19 @@ void page_destroy(struct page *page)
 	atomic_store_explicit(&page->owner, NULL, memory_order_relaxed);
 	atomic_store_explicit(&page->kind, PAGE_NONE, memory_order_release);
 	struct slice_past past = {0};
-	if (kind != PAGE_SMALL && (!clean || gone != 0) && page_reuse_key(page) != 0)
-		past = (struct slice_past){.key = page_reuse_key(page), .ms = clean ? page_gone_ms(page) : page_now_ms()};
+	if (reuse_key != 0 && (!clean || gone != 0))
+		past = (struct slice_past){.key = reuse_key, .ms = clean ? page_gone_ms(page) : page_now_ms()};
 	region_free_past(page->start, slices, clean, past);
+}
+
+void page_destroy(struct page *page)
+{
+	destroy(page, page_reuse_key(page));
+}
+
+void page_destroy_small(struct page *page, uint32_t reuse_key)
+{
+	destroy(page, reuse_key);
 }
 
 /* --- singletons ----------------------------------------------------------------------------------------------------------------- */

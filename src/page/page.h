@@ -142,6 +142,8 @@ struct page *page_create_single(size_t bytes, size_t align, bool *ret_clean) hid
 /* Give a page's slices back. The caller holds every block: small: used == 0; medium, large: it took all bits; singleton: it made the kind
  * PAGE_DYING. On no list any more. */
 void page_destroy(struct page *page) hidden;
+/* The same for a small page, whose record has no room for the key. */
+void page_destroy_small(struct page *page, uint32_t reuse_key) hidden;
 /* Singletons: slices they hold; change the usable size in place to BYTES (> 0). False: the slices behind are taken. */
 size_t page_single_slices(const struct page *page) hidden;
 bool page_single_resize(struct page *page, size_t bytes, bool *ret_clean) hidden;

@@ -18,7 +18,8 @@
 
 #define REUSE_KEYS 8192
 
-/* number: of the heap; size_class: with one more for singletons. Never 0, which stands for memory of which nothing is learned. */
+/* number: of the heap; size_class: medium and large ones, one more for singletons and one for all small pages. Never 0, which stands for
+ * memory of which nothing is learned. */
 static inline uint32_t reuse_key(uint32_t number, unsigned size_class)
 {
 	return 1 + (number * 64 + size_class) % (REUSE_KEYS - 1);

@@ -271,6 +271,9 @@ static size_t sweep_inline(struct heap *heap)
 	bytes += sweep_own(heap);
 	bytes += sweep_big(heap, false, &left);
 	bytes += sweep_slices(false, &left);
+	/* free slices are nobody's: with no scavenger whoever comes by sees to them */
+	if (left.more && !scavenger_is_there())
+		atomic_store_explicit(&heap->held, HEAP_HELD_ANY | HEAP_HELD_OWN, memory_order_relaxed);
 	lock_release(&lock);
 	return bytes;
 }
@@ -280,8 +283,8 @@ static size_t sweep_as_seed(struct heap *heap)
 	struct sweep_left left = {0};
 	lock_take(&lock);
 	size_t bytes = seed_sweep_own(heap);
-	if (!scavenger_is_there())
-		bytes += sweep_slices(false, &left);
+	if (!scavenger_is_there()) /* as the seed, which purges on the spot then */
+		bytes += sweep_slices(true, &left);
 	publish();
 	lock_release(&lock);
 	return bytes;
@@ -372,7 +375,8 @@ static void ring_for_park(void)
 void reclaim_idle_enter_slow(void)
 {
 	bool now = is_worth_sweeping(heap_tls) || heap_tls->big_changed > 0;
-	if (now && !scavenger_is_there())
+	/* what others freed has nobody either; where there can be no scavenger the pass is made here */
+	if ((now || atomic_load_explicit(&bell_unanswered, memory_order_relaxed)) && !scavenger_is_there())
 		reclaim_scavenger_start();
 	/* Without a sweep in sight: for what others may free into it. They ring the bell themselves. */
 	if (!now && (heap_pages_n() < RECLAIM_PARK_OWNED || (heap_tls->big_n == 0 && heap_counts().threads < 2)))

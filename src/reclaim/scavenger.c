@@ -139,6 +139,8 @@ static void pass_inline(void)
 	sigset_t before;
 	uint64_t now = kernel.now_ns();
 	uint64_t last = atomic_load_explicit(&scavenger.inline_ns, memory_order_relaxed);
+	/* until a pass finds nothing left, the next slow path or blocking call comes here again */
+	atomic_store_explicit(&bell_unanswered, true, memory_order_relaxed);
 	if (now - last < RECLAIM_TICK_NS)
 		return;
 	if (!atomic_compare_exchange_strong_explicit(&scavenger.inline_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
@@ -146,7 +148,9 @@ static void pass_inline(void)
 	hold_signals(&before);
 	if (may_sweep_own())
 		reclaim_thread();
-	reclaim_pass(&left);
+	size_t bytes = reclaim_pass(&left);
+	bool done = bytes == 0 && !left.more && !left.new_park && !reclaim_pending();
+	atomic_store_explicit(&bell_unanswered, !done, memory_order_relaxed);
 	release_signals(&before);
 }
 
@@ -224,6 +228,8 @@ void reclaim_scavenger_end(void)
 	tell_to_end();
 	join_ended();
 	lock_release(&scavenger.lock);
+	/* what it was about to do is for those who come by now */
+	atomic_store_explicit(&bell_unanswered, true, memory_order_relaxed);
 }
 
 void reclaim_scavenger_leave(void)

@@ -69,9 +69,10 @@ int main(int argc, char **argv)
 	for (unsigned burst = 0; burst < bursts; burst++)
 		run_burst(baseline, burst > 0);
 	printf("late_frees bursts=%u baseline_kib=%zu live_median_kib=%ju growth_250ms_median_kib=%ju growth_250ms_worst_kib=%ju "
-		   "growth_1000ms_median_kib=%ju growth_1000ms_worst_kib=%ju\n",
+		   "growth_1000ms_median_kib=%ju growth_1000ms_worst_kib=%ju stays_250ms_permille=%ju\n",
 		bursts - 1, baseline, (uintmax_t)samples_median(&live), (uintmax_t)samples_median(&at_250ms), (uintmax_t)samples_max(&at_250ms),
-		(uintmax_t)samples_median(&at_1s), (uintmax_t)samples_max(&at_1s));
+		(uintmax_t)samples_median(&at_1s), (uintmax_t)samples_max(&at_1s),
+		(uintmax_t)(samples_median(&at_250ms) * 1000 / samples_median(&live)));
 	crew_end(&compilers);
 	crew_end(&collector);
 	return 0;

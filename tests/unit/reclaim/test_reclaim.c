@@ -20,6 +20,7 @@
 #include "unit/region/memory.h"
 
 #include <errno.h>
+#include <lull/idle.h>
 #include <sys/wait.h>
 
 #define BIG (48 * KIB)
@@ -552,6 +553,54 @@ START_TEST(test_a_threads_own_sweeps_do_not_use_up_the_floor)
 }
 END_TEST
 
+/* Wholly free small pages: what is learned of them is learned of all sizes together. */
+START_TEST(test_small_pages_that_came_back_are_kept_the_next_time)
+{
+	static char *block[512];
+	size_t gone = 0;
+
+	begin();
+	for (int round = 0; round < 3; round++) {
+		for (size_t i = 0; i < array_len(block); i++)
+			memset(block[i] = alloc(2000), 1, 2000);
+		for (size_t i = 0; i < array_len(block); i++)
+			heap_free_slow(block[i]);
+		gone = 0;
+		for (int i = 0; i < 6; i++)
+			gone += tick();
+		if (round == 0)
+			ck_assert_uint_ge(gone, 10 * SLICE_SIZE);
+		if (round == 1)
+			ck_assert_uint_ge(reclaim_counts().ghost_bytes, 10 * SLICE_SIZE);
+	}
+	ck_assert_uint_eq(gone, 0);
+	for (int i = 0; i < 20; i++)
+		gone += tick();
+	ck_assert_uint_ge(gone, 10 * SLICE_SIZE);
+}
+END_TEST
+
+/* With nobody else to return them. */
+START_TEST(test_free_slices_are_pending_for_who_sweeps_itself)
+{
+	size_t bytes = 0;
+
+	begin();
+	char *p = alloc(5 * MIB);
+	alloc(16);
+	memset(p, 1, 5 * MIB);
+	heap_free_slow(p);
+	for (int i = 0; i < LULL_IDLE_RELEASES; i++) {
+		bytes += reclaim_thread();
+		if (!reclaim_pending_own())
+			break;
+		fake_clock_add(LULL_IDLE_INTERVAL_NS);
+	}
+	ck_assert_uint_ge(bytes, 5 * MIB);
+	ck_assert(!reclaim_pending());
+}
+END_TEST
+
 #define BUFFERS 40
 
 static void use_buffers(void)
@@ -931,6 +980,8 @@ int main(void)
 	tcase_add_test(back, test_a_big_page_that_came_back_is_kept_the_next_time);
 	tcase_add_test(back, test_a_page_too_many_does_not_teach_that_none_comes_back);
 	tcase_add_test(back, test_a_threads_own_sweeps_do_not_use_up_the_floor);
+	tcase_add_test(back, test_small_pages_that_came_back_are_kept_the_next_time);
+	tcase_add_test(back, test_free_slices_are_pending_for_who_sweeps_itself);
 	tcase_add_test(back, test_what_is_in_use_again_is_not_forgotten);
 	tcase_add_test(back, test_buffers_used_every_300_ms_stay_and_go_when_they_are_not);
 	tcase_add_test(back, test_pages_that_come_and_go_while_they_are_looked_at_stay_whole);
