@@ -4,7 +4,8 @@
  * sweeps ask it page by page. Two policies share it.
  *
  * Both: a page's age is the steps its clock has moved since it was last allocated from. Of age 0 or 1 it is young and stays (the hold);
- * past that it may stay for a while under the floor, a number of bytes for the whole process, most recently used first.
+ * past that it may stay for a while under the floor, a number of bytes for the whole process: by the seed's policy most recently used
+ * first, by the default one what is expected back soonest.
  *
  * seed: one clock for the process, moved by sweeps only, a step of at least 100 ms; every page may stay for 256 steps; the floor is 4 MiB,
  * shared out first come, first served, and a sweep's share is given back at the heap's next sweep.
@@ -82,7 +83,8 @@ void policy_floor_give(struct policy *policy, size_t bytes) hidden;
 
 /* --- the floor, default ------------------------------------------------------------------------------------------------------------ */
 
-/* BYTES of this age were judged POLICY_KEEP. Do they fit? Known from the pass before: a floor that is too small lets go one pass later. */
+/* BYTES of this age, or of another rank that grows by one each step, were judged POLICY_KEEP. Do they fit? Known from the pass before: a
+ * floor that is too small lets go one pass later. */
 bool policy_floor_fits(struct policy *policy, unsigned age, size_t bytes) hidden;
 /* The same without counting them: for a sweep of some of the pages, between two passes. */
 bool policy_floor_has_room(const struct policy *policy, unsigned age, size_t bytes) hidden;

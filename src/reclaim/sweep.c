@@ -200,11 +200,14 @@ static void note_vain(struct sweep_left *left, size_t bytes, uint32_t key)
 		reuse_forget(key);
 }
 
-static bool fits(const struct sweep_left *left, unsigned age, size_t bytes)
+/* Under the floor. What is expected back sooner is cheaper to keep and comes first; of the same, what was used last. Like an age this grows
+ * by one each step. */
+static bool fits(const struct sweep_left *left, unsigned age, unsigned keep_steps, size_t bytes)
 {
+	unsigned rank = age + keep_steps;
 	if (left->part)
-		return policy_floor_has_room(&sweep_policy, age, bytes);
-	return policy_floor_fits(&sweep_policy, age, bytes);
+		return policy_floor_has_room(&sweep_policy, rank, bytes);
+	return policy_floor_fits(&sweep_policy, rank, bytes);
 }
 
 /* May the page's free memory stay? ret_age: steps since its last allocation. */
@@ -212,12 +215,13 @@ static bool big_stays(const struct page *page, const struct heap *owner, struct 
 {
 	uint32_t key = page_reuse_key(page);
 	unsigned age = (uint16_t)(heap_epoch(owner) - atomic_load_explicit(&page->stamp, memory_order_relaxed));
+	unsigned keep_steps = policy_keep_steps(&sweep_policy, reuse_ms(key));
 	*ret_age = age;
-	switch (policy_judge(&sweep_policy, age, policy_keep_steps(&sweep_policy, reuse_ms(key)))) {
+	switch (policy_judge(&sweep_policy, age, keep_steps)) {
 	case POLICY_HOLD:
 		return true;
 	case POLICY_KEEP:
-		return fits(left, age, hole_big_resident(page));
+		return fits(left, age, keep_steps, hole_big_resident(page));
 	case POLICY_EXPIRED:
 		note_vain(left, hole_big_resident(page), (uint16_t)(heap_epoch(owner) - reuse_touched(key)) < age ? 0 : key);
 		return false;
@@ -276,7 +280,7 @@ static bool run_stays(const char *addr, size_t n, struct slice_past past, struct
 	unsigned age = (unsigned)((uint32_t)(page_now_ms() - past.ms) * UINT64_C(1000000) / sweep_policy.step_ns);
 	switch (policy_judge(&sweep_policy, max_size(age, sweep_policy.young_steps), keep_steps)) {
 	case POLICY_KEEP:
-		return fits(left, age, hole_resident(addr, n << SLICE_SHIFT));
+		return fits(left, age, keep_steps, hole_resident(addr, n << SLICE_SHIFT));
 	case POLICY_EXPIRED:
 		note_vain(left, hole_resident(addr, n << SLICE_SHIFT), past.key);
 		return false;

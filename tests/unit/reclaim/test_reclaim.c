@@ -553,6 +553,28 @@ START_TEST(test_a_threads_own_sweeps_do_not_use_up_the_floor)
 }
 END_TEST
 
+/* Though the other was used last. */
+START_TEST(test_what_is_expected_back_sooner_has_the_floor)
+{
+	begin();
+	char *soon = alloc(BIG), *late = alloc(64 * KIB);
+	memset(soon, 1, BIG);
+	memset(late, 1, 64 * KIB);
+	reuse_note(page_reuse_key(page_under(soon)), 200, 0);
+	reuse_note(page_reuse_key(page_under(late)), 800, 0);
+	sweep_policy.floor_bytes = sweep_policy.floor_min = sweep_policy.floor_max = 64 * KIB;
+	heap_free_slow(soon);
+	tick();
+	char *again = alloc(64 * KIB);
+	heap_free_slow(late);
+	heap_free_slow(again);
+	for (int i = 0; i < 5; i++)
+		tick();
+	ck_assert_uint_eq(memory_resident(soon, BIG), BIG / OS_PAGE_SIZE);
+	ck_assert_uint_eq(memory_resident(late, 64 * KIB), 0);
+}
+END_TEST
+
 /* Wholly free small pages: what is learned of them is learned of all sizes together. */
 START_TEST(test_small_pages_that_came_back_are_kept_the_next_time)
 {
@@ -981,6 +1003,7 @@ int main(void)
 	tcase_add_test(back, test_a_page_too_many_does_not_teach_that_none_comes_back);
 	tcase_add_test(back, test_a_threads_own_sweeps_do_not_use_up_the_floor);
 	tcase_add_test(back, test_small_pages_that_came_back_are_kept_the_next_time);
+	tcase_add_test(back, test_what_is_expected_back_sooner_has_the_floor);
 	tcase_add_test(back, test_free_slices_are_pending_for_who_sweeps_itself);
 	tcase_add_test(back, test_what_is_in_use_again_is_not_forgotten);
 	tcase_add_test(back, test_buffers_used_every_300_ms_stay_and_go_when_they_are_not);
