@@ -130,6 +130,18 @@ static struct page *dequeue(struct heap *heap, unsigned b)
 	return NULL;
 }
 
+/* A new page, where one of the class was returned a short while ago: a ghost hit, whatever slices it is made of. */
+static void note_back(struct heap *heap, const struct page *page)
+{
+	unsigned b = page->size_class - SMALL_CLASSES;
+	uint32_t key = reuse_key(heap->number, b);
+	if (heap->gone[b].n == 0)
+		return;
+	heap->gone[b].n--;
+	if (page_reuse_key(page) != key) /* else big_adopt counts it */
+		reuse_note(key, page_now_ms() - heap->gone[b].ms, page_bytes(page));
+}
+
 static struct page *create(struct heap *heap, unsigned c)
 {
 	/* what other classes of this heap have wholly free is resident still, likely; under the seed policy it is for a sweep to decide */
@@ -139,6 +151,7 @@ static struct page *create(struct heap *heap, unsigned c)
 	if (page == NULL)
 		return NULL;
 	heap->big_n++;
+	note_back(heap, page);
 	big_adopt(heap, page);
 	return page;
 }
@@ -211,12 +224,24 @@ void heap_put_blocks(struct page *page, uint64_t bits)
 		push_listed(page);
 }
 
+static void note_gone(struct heap *heap, const struct page *page)
+{
+	unsigned b = page->size_class - SMALL_CLASSES;
+	uint32_t ms = page_gone_ms(page);
+	if (ms - heap->gone[b].ms > REUSE_MAX_MS) /* those from before come back too late, if at all */
+		heap->gone[b].n = 0;
+	heap->gone[b].n++;
+	heap->gone[b].ms = ms;
+}
+
 /* Wholly free and in the queue: its slices may serve another class. Holder. */
 static bool retire(struct heap *heap, struct page *page)
 {
 	if (!page_take_all(page))
 		return false;
 	uint64_t resident = page_full_word(page) & ~atomic_load_explicit(&page->away_blocks, memory_order_relaxed);
+	if (resident == 0 && atomic_load_explicit(&page->returned, memory_order_relaxed) != 0)
+		note_gone(heap, page);
 	size_t bytes = (size_t)__builtin_popcountll(resident) * page->block_bytes;
 	list_remove(queue_of(heap, page), page);
 	page_destroy(page);

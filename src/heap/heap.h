@@ -41,6 +41,9 @@ struct heap {
 	struct random random;                 /* page secrets */
 	size_t freed_bytes;                   /* freed since the bell was last told */
 	uint32_t small_n, big_n;              /* pages this heap owns: small ones, medium and large ones */
+	struct {
+		uint32_t n, ms;               /* retired after all of them was returned; in use last then (page_now_ms) */
+	} gone[BIG_CLASSES];                  /* medium and large pages: wanted again soon, they had better been held */
 	uint32_t big_changed;                 /* seed policy: weight of its large blocks that its thread freed since the last sweep, as pages */
 	size_t stay_bytes;                    /* seed policy: wholly free large pages that may wait for the next sweep, bytes */
 	uint32_t tick;                        /* heap_tick when its thread last had a look at its own pages, */
