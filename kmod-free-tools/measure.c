@@ -196,7 +196,7 @@ static int run_pageout(void)
 {
 	struct pageout_result results[PAGEOUT_ARMS];
 	char library[PATH_MAX];
-	struct pageout_plan plan = {.dir = choose_dir(), .library = library, .count = COUNT_DEFAULT, .pause_s = PAUSE_S_DEFAULT};
+	struct pageout_plan plan = {.dir = choose_dir(), .preload = library, .count = COUNT_DEFAULT, .pause_s = PAUSE_S_DEFAULT};
 	unsigned image_mib = IMAGE_MIB_DEFAULT;
 	enum tool_exit status;
 

@@ -168,7 +168,7 @@ static void become_program(const struct pageout_plan *plan, const struct image *
 	dup2(quiet, STDIN_FILENO);
 	dup2(quiet, STDERR_FILENO);
 	dup2(answer_to, STDOUT_FILENO);
-	if (unset_own_settings() && setenv("LD_PRELOAD", plan->library, 1) == 0 &&
+	if (unset_own_settings() && setenv("LD_PRELOAD", plan->preload, 1) == 0 &&
 		(arm != PAGEOUT_ARM_IDLE_STAGES || setenv("LULL_IDLE_STAGES", PAGEOUT_IDLE_STAGES, 1) == 0))
 		fexecve(image->fd, argv, environ);
 	_exit(TOOL_CANNOT);

@@ -26,7 +26,7 @@ enum pageout_arm {
 
 struct pageout_plan {
 	const char *dir; /* where the copy with the image is made */
-	const char *library;
+	const char *preload;
 	unsigned count;  /* runs of each arm, 1 .. PAGEOUT_RUNS_MAX */
 	unsigned pause_s;
 	uint64_t image_bytes; /* a multiple of 1 MiB */
