@@ -42,7 +42,9 @@ NO_BUILTIN := -fno-builtin-malloc -fno-builtin-free -fno-builtin-calloc -fno-bui
 DEPEND = -MMD -MP -MF $@.d
 
 # Defined empty, so that a source which needs the macro may say so itself.
-C_FLAGS := -std=gnu17 -D_GNU_SOURCE= $(C_WARNINGS) $(FLAGS) $(INCLUDES) $(NO_BUILTIN)
+# Blocks change their type with every free: what a link is today was a float yesterday. The compiler shall not reason about types in memory
+# (gcc 12 takes a call for dead whose stores are read right after it).
+C_FLAGS := -std=gnu17 -fno-strict-aliasing -D_GNU_SOURCE= $(C_WARNINGS) $(FLAGS) $(INCLUDES) $(NO_BUILTIN)
 # initial-exec: one load to the thread's heap; the words fit the space every libc keeps for preloaded libraries.
 LIB_FLAGS := $(C_FLAGS) $(VERSION_FLAG) -fPIC -fvisibility=hidden -fno-semantic-interposition -ftls-model=initial-exec
 # nodelete: threads may still run in the library when a program closes it; now and relro: no writable function pointers.
@@ -51,6 +53,8 @@ EXPORTS := $(wildcard src/api/exports.map)
 TEST_FLAGS := $(C_FLAGS) -Itests
 TOOL_FLAGS := $(C_FLAGS) $(VERSION_FLAG) -Ikmod-free-tools
 TOOL_LIBS := -ljansson
+# The static form, so that the preload needs no library but libc; no name of it is shown by ours.
+RING_LIB := -l:liburing.a
 # Asked late: the package may be installed by the same run of make.
 CHECK_LIBS = -Wl,--as-needed $(shell pkg-config --libs check)
 
@@ -82,7 +86,7 @@ PRODUCTS := $(PREFIXED)
 TEST_PROGRAMS := $(INSIDE)
 endif
 
-.PHONY: all programs test demo bench-fastpath bench-seeds install uninstall clean help
+.PHONY: all programs test test-vm demo bench-fastpath bench-seeds install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -95,13 +99,13 @@ Q := $(if $(V),,@)
 # ---- the library
 
 $(OUT)/liblull.so: $(OVERRIDE_OBJ) $(EXPORTS)
-	$(call say,link   )$(Q)$(CC) $(FLAGS) $(SO_FLAGS) $(EXPORTS:%=-Wl,--version-script=%) -o $@ $(OVERRIDE_OBJ)
+	$(call say,link   )$(Q)$(CC) $(FLAGS) $(SO_FLAGS) $(EXPORTS:%=-Wl,--version-script=%) -Wl,--exclude-libs,liburing.a -o $@ $(OVERRIDE_OBJ) $(RING_LIB)
 	$(Q)ln -sf liblull.so $@.$(SOVERSION)
 
 # One object with the internal names made local, so that a program's own `heap_find` cannot clash with ours.
 $(OUT)/liblull.a: $(OVERRIDE_OBJ)
-	$(call say,link   )$(Q)$(CC) -r -nostdlib -o $(OUT)/obj/lull.o $(OVERRIDE_OBJ)
-	$(Q)$(OBJCOPY) --localize-hidden $(OUT)/obj/lull.o
+	$(call say,link   )$(Q)$(CC) -r -nostdlib -o $(OUT)/obj/lull.o $(OVERRIDE_OBJ) $(RING_LIB)
+	$(Q)$(OBJCOPY) --localize-hidden --wildcard --localize-symbol='*io_uring_*' $(OUT)/obj/lull.o
 	$(Q)rm -f $@ && $(AR) qcs $@ $(OUT)/obj/lull.o
 
 $(PREFIXED): $(PREFIXED_OBJ)
@@ -122,7 +126,7 @@ $(OUT)/obj/prefixed/%.o: %.c Makefile
 # ---- the command
 
 $(OUT)/lull: $(TOOL_OBJ) $(PREFIXED)
-	$(call say,link   )$(Q)$(CC) $(FLAGS) -o $@ $^ $(TOOL_LIBS)
+	$(call say,link   )$(Q)$(CC) $(FLAGS) -o $@ $^ $(TOOL_LIBS) $(RING_LIB)
 
 $(OUT)/obj/kmod-free-tools/%.o: kmod-free-tools/%.c Makefile
 	@mkdir -p $(@D)
@@ -142,7 +146,7 @@ $(OUT)/tests/libsupport.a: $(SUPPORT_OBJ)
 
 $(INSIDE): $(OUT)/%: $(OUT)/obj/%.o $(OUT)/tests/libsupport.a $(PREFIXED)
 	@mkdir -p $(@D)
-	$(call say,link   )$(Q)$(CC) $(FLAGS) -o $@ $^ $(CHECK_LIBS)
+	$(call say,link   )$(Q)$(CC) $(FLAGS) -o $@ $^ $(CHECK_LIBS) $(RING_LIB)
 
 $(PLAIN): $(OUT)/%: $(OUT)/obj/%.o
 	@mkdir -p $(@D)
@@ -160,6 +164,9 @@ test:
 	tests/deps test
 	for variant in $(TEST_VARIANTS); do $(MAKE) $(JOBS) --no-print-directory VARIANT=$$variant all programs || exit 1; done
 	tests/run $(if $(T),-t '$(T)') $(TEST_VARIANTS)
+
+test-vm:
+	$(MAKE) --no-print-directory VARIANT=release ASKED_VARIANT=release T=release/vm/ test
 
 demo:
 	tests/deps demo
@@ -210,6 +217,7 @@ help:
 	@echo 'targets'
 	@echo '  all             the library and the command, in out/VARIANT/ (default)'
 	@echo '  test            install what is missing, build, run the tests'
+	@echo '  test-vm         only the tests on other kernels, in emulated machines'
 	@echo '  demo            redis under glibc, jemalloc and lull in turn: memory over time'
 	@echo '  bench-fastpath  instructions per malloc+free pair, beside other allocators'
 	@echo '  bench-seeds     memory kept, faults and late wake-ups, beside other allocators'

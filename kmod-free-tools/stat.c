@@ -36,12 +36,14 @@ struct record {
 	const char *tool_version;
 	uint64_t stats_version, stats_size_bytes;
 	struct lull_stats stats;
-	const char *way, *policy;
+	const char *way, *policy, *track_mode, *track_state;
 	uint64_t rss_anon_bytes;
 };
 
 #define HEAD(key_, kind_, member) {.key = key_, .kind = kind_, .offset = offsetof(struct record, member), .is_only_in_json = true}
 #define BYTES(member, help_) {.key = #member, .kind = FIELD_BYTES, .offset = offsetof(struct record, stats.member), .help = help_}
+#define IN_JSON(member) {.key = #member, .kind = FIELD_COUNT, .offset = offsetof(struct record, stats.member), .is_only_in_json = true}
+#define TEXT(member, help_) {.key = #member, .kind = FIELD_TEXT, .offset = offsetof(struct record, member), .help = help_}
 #define COUNT(member, help_) {.key = #member, .kind = FIELD_COUNT, .offset = offsetof(struct record, stats.member), .help = help_}
 
 static const struct field fields[] = {
@@ -69,8 +71,8 @@ static const struct field fields[] = {
 	COUNT(heaps, "heaps now"),
 	COUNT(heaps_orphaned, "of them waiting for a new thread"),
 	BYTES(late_bytes, "freed by others, owner sleeps unseen"),
-	{.key = "way", .kind = FIELD_TEXT, .offset = offsetof(struct record, way), .help = "the call that returns memory now"},
-	{.key = "policy", .kind = FIELD_TEXT, .offset = offsetof(struct record, policy), .help = "what decides how long free memory stays"},
+	TEXT(way, "the call that returns memory now"),
+	TEXT(policy, "what decides how long free memory stays"),
 	BYTES(kept_bytes, "kept on purpose past the hold, resident"),
 	BYTES(floor_bytes, "how much may be"),
 	COUNT(ghost_hits, "returned, and wanted again within 1 s"),
@@ -78,6 +80,25 @@ static const struct field fields[] = {
 	COUNT(full_sweeps, "sweeps that looked at every page"),
 	COUNT(busy_looks, "returns by threads that do not block"),
 	COUNT(idle_stages, "deeper collects of a quiet process"),
+	IN_JSON(caps_low), /* for people: lull doctor PID */
+	IN_JSON(caps_high),
+	COUNT(ring_batches, "hand-overs to io_uring"),
+	BYTES(ring_bytes, "returned by io_uring"),
+	BYTES(vector_bytes, "returned by process_madvise"),
+	BYTES(split_bytes, "split off huge pages first"),
+	BYTES(populated_bytes, "brought in ahead of the writes"),
+	COUNT(populate_calls, "kernel calls made for that"),
+	BYTES(populate_wasted_bytes, "of that, found not written"),
+	BYTES(huge_bytes, "may be in huge pages"),
+	TEXT(track_mode, "what is asked of the write tracker"),
+	TEXT(track_state, "and what it does"),
+	BYTES(ws_epoch_bytes, "written in a second, mean of ten"),
+	BYTES(ws_10s_bytes, "written in the last ten seconds"),
+	BYTES(ws_60s_bytes, "written in the last minute"),
+	BYTES(resident_bytes, "memory for blocks that is resident"),
+	COUNT(track_faults, "faults caused by watching"),
+	COUNT(track_us, "microseconds it cost, faults included"),
+	BYTES(moved_bytes, "moved by realloc instead of copied"),
 	{.key = "rss_anon_bytes", .kind = FIELD_BYTES, .offset = offsetof(struct record, rss_anon_bytes),
 	 .help = "whole process, by the kernel (RssAnon)"},
 };
@@ -85,7 +106,7 @@ static const struct field fields[] = {
 #define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
 
 /* The members are words one after another: when one is appended, this fails until it has a field above. */
-_Static_assert(offsetof(struct lull_stats, idle_stages) + sizeof(uint64_t) == sizeof(struct lull_stats), "a new statistic needs a field");
+_Static_assert(offsetof(struct lull_stats, moved_bytes) + sizeof(uint64_t) == sizeof(struct lull_stats), "a new statistic needs a field");
 
 static const char *way_name(uint64_t way)
 {
@@ -94,6 +115,8 @@ static const char *way_name(uint64_t way)
 		return "madvise";
 	case 1:
 		return "process_madvise";
+	case 2:
+		return "io_uring";
 	default:
 		return NULL;
 	}
@@ -109,6 +132,20 @@ static const char *policy_name(uint64_t policy)
 	default:
 		return NULL;
 	}
+}
+
+static const char *track_mode_name(uint64_t mode)
+{
+	static const char *const names[] = {"auto", "off", "full"};
+
+	return mode < sizeof(names) / sizeof(names[0]) ? names[mode] : NULL;
+}
+
+static const char *track_state_name(uint64_t state)
+{
+	static const char *const names[] = {"rests", "watches", "refused"};
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : NULL;
 }
 
 /* The number behind the last blank: the process as it is numbered in its innermost pid namespace. 0 when not known. */
@@ -198,6 +235,8 @@ static int stat_process(int process, int pid)
 	record.stats_size_bytes = record.stats.size_bytes;
 	record.way = way_name(record.stats.way);
 	record.policy = policy_name(record.stats.policy);
+	record.track_mode = track_mode_name(record.stats.track_mode);
+	record.track_state = track_state_name(record.stats.track_state);
 	record.rss_anon_bytes = procfs_status_bytes(process, "RssAnon");
 	if (!print_record(&record)) {
 		say("stat", "cannot write JSON");

@@ -44,7 +44,7 @@ struct lull_stats {
 	uint64_t heaps;               /* gauge: heaps in existence */
 	uint64_t heaps_orphaned;      /* gauge: heaps whose thread ended, waiting for adoption */
 	uint64_t late_bytes;          /* gauge: blocks freed by other threads into pages of threads that sleep unseen, not yet given back */
-	uint64_t way;                 /* which call returns memory now: 0 madvise loop, 1 process_madvise */
+	uint64_t way;                 /* which call returns memory now: 0 madvise loop, 1 process_madvise, 2 io_uring for large runs */
 	uint64_t policy;              /* 0 default, 1 the seed system's */
 	uint64_t kept_bytes;          /* gauge: free memory kept on purpose past the hold, under the floor, resident */
 	uint64_t floor_bytes;         /* gauge: how much may be */
@@ -53,7 +53,33 @@ struct lull_stats {
 	uint64_t full_sweeps;         /* sweeps that looked at every page, changed or not */
 	uint64_t busy_looks;          /* looks of threads that do not block at their own pages that found something to return */
 	uint64_t idle_stages;         /* deeper collects because the whole process was quiet */
+	uint64_t caps_low;            /* what the kernel allowed: see below */
+	uint64_t caps_high;
+	uint64_t ring_batches;        /* hand-overs to io_uring */
+	uint64_t ring_bytes;          /* returned by it */
+	uint64_t vector_bytes;        /* returned by process_madvise */
+	uint64_t split_bytes;         /* split off huge pages before they were returned */
+	uint64_t populated_bytes;     /* brought in ahead of the program's writes */
+	uint64_t populate_calls;      /* kernel calls made for that */
+	uint64_t populate_wasted_bytes; /* of those looked at later, found not written */
+	uint64_t huge_bytes;          /* gauge: memory that may be in huge pages */
+	uint64_t track_mode;          /* LULL_TRACK: 0 auto, 1 off, 2 full */
+	uint64_t track_state;         /* 0 rests: off, little memory or a process that does nothing; 1 watches for writes; 2 refused */
+	uint64_t ws_epoch_bytes;      /* gauge: lull's memory written in one second, mean of the last ten; 0: not known or nothing */
+	uint64_t ws_10s_bytes;        /* gauge: in the last finished ten seconds, each OS page once; 0 as above */
+	uint64_t ws_60s_bytes;        /* gauge: in the last finished minute; 0 as above */
+	uint64_t resident_bytes;      /* gauge: of memory for blocks: counted at most once in ten seconds, and what was
+	                               * taken and given back since; 0: not counted */
+	uint64_t track_faults;        /* faults caused by watching */
+	uint64_t track_us;            /* processor time it cost, those faults included, microseconds */
+	uint64_t moved_bytes;         /* by realloc, as OS pages instead of copied */
 };
+
+/* Three bits for each capability, the lowest first, LULL_STATS_CAPS_WORD of them in a word, as `lull doctor PID` lists them by name:
+ * 0 not asked, 1 live, 2 absent, 3 not permitted, 4 broken, 5 off. The order is that of enum cap (src/kernel/caps.h), appended to only.
+ * Bit 60 of caps_high: the program installed a system call filter, and lull makes no call but mmap, munmap, mprotect, madvise, futex. */
+#define LULL_STATS_CAPS_WORD 20
+#define LULL_STATS_CAPS_MINIMAL (UINT64_C(1) << 60)
 
 /* Fills *ret with this process's numbers; size is sizeof(*ret) of the caller. Any thread; looks at each region under its lock;
  * does not enter the kernel. */

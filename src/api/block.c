@@ -16,6 +16,7 @@
 
 #include "api/block.h"
 
+#include "api/filter.h"
 #include "api/init.h"
 #include "api/inside.h"
 #include "heap/heap.h"
@@ -38,6 +39,7 @@
 #include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/msg.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -66,6 +68,7 @@ enum call {
 	CALL_syscall,
 	CALL_unshare,
 	CALL_setns,
+	CALL_prctl,
 	CALLS
 };
 
@@ -76,6 +79,7 @@ enum call {
 static long first_syscall(long nr, long a, long b, long c, long d, long e, long f);
 static int first_unshare(int flags);
 static int first_setns(int fd, int kind);
+static int first_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
 
 static struct {
 	const char *name;
@@ -87,6 +91,7 @@ static struct {
 	[CALL_syscall] = {.name = "syscall", .real = first_syscall},
 	[CALL_unshare] = {.name = "unshare", .real = first_unshare},
 	[CALL_setns] = {.name = "setns", .real = first_setns},
+	[CALL_prctl] = {.name = "prctl", .real = first_prctl},
 };
 
 /* glibc has two of these for x86-64, and before 2.36 dlsym finds the older, with another layout of the condition (its bug 14932). */
@@ -250,6 +255,30 @@ exported int setns(int fd, int kind)
 	return real(fd, kind);
 }
 
+/* --- a filter for system calls ------------------------------------------------------------------------------------------------------ */
+
+static int first_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
+{
+	int (*real)(int, ...) = (int (*)(int, ...))find(CALL_prctl);
+
+	return real(option, a, b, c, d);
+}
+
+/* All four are read and passed on whether the caller gave them or not, as libc's own does. */
+exported int prctl(int option, ...)
+{
+	int (*real)(int, ...) = (int (*)(int, ...))real_of(CALL_prctl);
+	unsigned long arg[4];
+	va_list args;
+
+	va_start(args, option);
+	for (unsigned i = 0; i < array_len(arg); i++)
+		arg[i] = va_arg(args, unsigned long);
+	va_end(args);
+	filter_before_prctl(option, arg[0], arg[1]);
+	return real(option, arg[0], arg[1], arg[2], arg[3]);
+}
+
 /* --- syscall() --------------------------------------------------------------------------------------------------------------------- */
 
 /* Rust's and other runtimes' mutexes and parked threads wait this way. */
@@ -289,6 +318,10 @@ exported long syscall(long nr, ...)
 		be_alone_for_unshare((int)arg[0]);
 	else if (nr == SYS_setns)
 		be_alone_for_setns((int)arg[1]);
+	else if (nr == SYS_prctl)
+		filter_before_prctl((int)arg[0], (unsigned long)arg[1], (unsigned long)arg[2]);
+	else if (nr == SYS_seccomp)
+		filter_before_seccomp((unsigned long)arg[0], (unsigned long)arg[1], (unsigned long)arg[2]);
 	bool waits = nr == SYS_futex && wants_park() && is_futex_wait(arg[1]);
 	if (waits)
 		park();

@@ -18,7 +18,7 @@
 
 #include <pthread.h>
 
-static void prepare(void)
+void fork_lock_all(void)
 {
 	stats_fork_prepare();
 	reclaim_fork_prepare();
@@ -37,7 +37,7 @@ static void done(bool child)
 	address_fork_done(child);
 }
 
-static void done_in_parent(void)
+void fork_unlock_all(void)
 {
 	done(false);
 }
@@ -50,5 +50,5 @@ static void done_in_child(void)
 
 void fork_register(void)
 {
-	pthread_atfork(prepare, done_in_parent, done_in_child);
+	pthread_atfork(fork_lock_all, fork_unlock_all, done_in_child);
 }

@@ -11,4 +11,8 @@
  * allocate, are through; and first again afterwards. */
 void fork_register(void) hidden;
 
+/* Every lock of ours, as around a fork. Not in the middle of a call of ours. */
+void fork_lock_all(void) hidden;
+void fork_unlock_all(void) hidden;
+
 #endif

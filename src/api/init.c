@@ -14,6 +14,7 @@
 #include "api/options.h"
 #include "api/stats.h"
 #include "heap/heap.h"
+#include "kernel/caps.h"
 #include "kernel/kernel.h"
 #include "kernel/report.h"
 #include "kernel/sys.h"
@@ -77,7 +78,8 @@ bool init_is_own_process(void)
 
 void init_forked(void)
 {
-	init_pid = sys_getpid();
+	if (!caps_is_minimal())
+		init_pid = sys_getpid();
 }
 
 static void init_threads(void)
@@ -87,7 +89,6 @@ static void init_threads(void)
 	if (atomic_flag_test_and_set(&begun))
 		return;
 	check_os_page();
-	init_pid = sys_getpid();
 	fork_register();
 	heap_is_torn = inside_fast_path;
 	reclaim_may_start = init_is_own_process;
@@ -99,6 +100,9 @@ void init_now(void)
 {
 	init_threads();
 	options_apply_once();
+	/* of the calls one may do without this is the first */
+	if (init_pid == 0 && environ != NULL && !caps_is_minimal())
+		init_pid = sys_getpid();
 	atomic_store_explicit(&init_done, environ != NULL, memory_order_relaxed);
 }
 

@@ -153,14 +153,43 @@ exported size_t lull_malloc_usable_size(const void *p)
 
 /* --- realloc -------------------------------------------------------------------------------------------------------------------- */
 
+/* From here on blocks are moved by their OS pages (heap_move). Measured (tests/bench/realloc): 20 to 80 times cheaper than copying to fresh
+ * memory at 1 MiB already, but finding out that it may be done means reading a list of mappings, and each is a mapping more. */
+#define MOVE_BYTES_MIN MIB
+
+/* Put the first BYTES of P into a new block of SIZE bytes, *ret (NULL: there is no memory), without copying. True: they are there, and P is
+ * only good to be freed; false: they are to be copied. */
+static bool move(void *p, size_t size, size_t bytes, void **ret)
+{
+	enum move_result result = MOVE_LOST;
+
+	*ret = alloc_slow(size, heap_alloc_to_fill);
+	if (*ret == NULL)
+		return false;
+	inside_enter();
+	result = heap_move(*ret, p);
+	if (result == MOVE_REFUSED)
+		heap_bring_in(*ret, bytes);
+	inside_leave();
+	if (unlikely(result == MOVE_LOST))
+		*ret = lull_malloc(size);
+	return result == MOVE_DONE;
+}
+
 static void *realloc_moved(void *p, size_t size)
 {
-	size_t old = heap_usable(p);
-	void *moved = lull_malloc(size);
+	size_t bytes = min_size(heap_usable(p), size);
+	bool done = false;
+	void *moved;
 
+	if (bytes >= MOVE_BYTES_MIN)
+		done = move(p, size, bytes, &moved);
+	else
+		moved = lull_malloc(size);
 	if (moved == NULL)
 		return NULL;
-	memcpy(moved, p, min_size(old, size));
+	if (!done)
+		memcpy(moved, p, bytes);
 	lull_free(p);
 	return moved;
 }

@@ -11,6 +11,7 @@
 #include "kernel/caps.h"
 #include "kernel/report.h"
 #include "reclaim/reclaim.h"
+#include "reclaim/track.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -108,10 +109,24 @@ static bool parse_file_hints(struct options *options, const char *value)
 	return parse_switch(&options->file_hints, value);
 }
 
+static bool parse_track(struct options *options, const char *value)
+{
+	static const char *const modes[] = {[TRACK_AUTO] = "auto", [TRACK_OFF] = "off", [TRACK_FULL] = "full"};
+
+	for (unsigned mode = 0; mode < array_len(modes); mode++) {
+		if (strcmp(value, modes[mode]) == 0) {
+			options->track = mode;
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool parse_return(struct options *options, const char *value)
 {
 	static const char *const ways[] = {
 		[OPTIONS_WAY_AUTO] = "auto",
+		[OPTIONS_WAY_URING] = "uring",
 		[OPTIONS_WAY_VECTOR] = "vector",
 		[OPTIONS_WAY_MADVISE] = "madvise",
 	};
@@ -126,21 +141,25 @@ static bool parse_return(struct options *options, const char *value)
 }
 
 /* One "-NAME"; *value moves behind it. */
-static bool parse_cap(uint32_t *ret_off, const char **value)
+static bool parse_cap(uint64_t *ret_off, const char **value)
 {
 	size_t len = strcspn(*value, ",");
 	enum cap cap;
 
 	if ((*value)[0] != '-' || !caps_find(*value + 1, len - 1, &cap))
 		return false;
-	*ret_off |= UINT32_C(1) << cap;
+	*ret_off |= UINT64_C(1) << cap;
 	*value += len;
 	return true;
 }
 
 static bool parse_caps(struct options *options, const char *value)
 {
-	uint32_t off = 0;
+	uint64_t off = 0;
+
+	options->minimal = strcmp(value, "none") == 0;
+	if (options->minimal)
+		return true;
 
 	for (;;) {
 		if (!parse_cap(&off, &value))
@@ -161,10 +180,10 @@ static const struct option table[] = {
 	{"POLICY", "default or seed", parse_policy},
 	{"IDLE_STAGES", "0, or up to 4 ascending numbers of seconds from 1 to 86400 joined by commas", parse_stages},
 	{"FILE_HINTS", "0 or 1", parse_file_hints},
-	{"RETURN", "auto, vector or madvise", parse_return},
-	{"CAPS", "-NAME, or several joined by commas; NAME: process_madvise, mincore or sysinfo", parse_caps},
+	{"RETURN", "auto, uring, vector or madvise", parse_return},
+	{"TRACK", "auto, off or full", parse_track},
+	{"CAPS", "none, or -NAME, or several of these joined by commas; NAME: ", parse_caps},
 };
-static_assert(CAPS_COUNT == 3, "name every capability in the line above");
 
 /* Read by others around a program, which inherits them: the tests' path of the library. */
 static const char *const not_ours[] = {"SO"};
@@ -198,9 +217,14 @@ static void complain_value(const struct option *option, const char *value)
 {
 	char buf[SHOWN_BYTES + 4];
 	const char *cut = shown(&buf, value, strlen(value));
-	const char *parts[] = {PREFIX, option->name, "=", cut, " is not understood; accepted: ", option->accepted};
+	const char *parts[6 + 2 * CAPS_COUNT] = {PREFIX, option->name, "=", cut, " is not understood; accepted: ", option->accepted};
+	size_t n = 6;
 
-	report_warning(parts, array_len(parts));
+	for (unsigned cap = 0; option->parse == parse_caps && cap < CAPS_COUNT; cap++) {
+		parts[n++] = cap == 0 ? "" : ", ";
+		parts[n++] = caps_name((enum cap)cap);
+	}
+	report_warning(parts, n);
 }
 
 /* --- parsing ---------------------------------------------------------------------------------------------------------------------- */
@@ -266,6 +290,18 @@ unsigned options_parse(struct options *ret, char *const *env)
 
 /* --- effects ---------------------------------------------------------------------------------------------------------------------- */
 
+static void force_way(enum options_way way)
+{
+	static const enum advise_way ways[] = {
+		[OPTIONS_WAY_URING] = ADVISE_URING,
+		[OPTIONS_WAY_VECTOR] = ADVISE_VECTOR,
+		[OPTIONS_WAY_MADVISE] = ADVISE_LOOP,
+	};
+
+	if (way != OPTIONS_WAY_AUTO)
+		advise_set_way(ways[way]);
+}
+
 static void apply(const struct options *options)
 {
 	block_set_auto_idle(options->auto_idle);
@@ -274,11 +310,13 @@ static void apply(const struct options *options)
 	reclaim_set_stages(options->stage_s, options->stages);
 	stats_publish(options->stats);
 	file_set_hints(options->file_hints);
+	track_set_mode((enum track_mode)options->track);
+	if (options->minimal)
+		caps_minimal();
 	for (unsigned cap = 0; cap < CAPS_COUNT; cap++)
 		if (options->caps_off >> cap & 1)
 			caps_force_off((enum cap)cap);
-	if (options->way != OPTIONS_WAY_AUTO)
-		advise_set_way(options->way == OPTIONS_WAY_VECTOR ? ADVISE_VECTOR : ADVISE_LOOP);
+	force_way(options->way);
 }
 
 void options_apply_once(void)

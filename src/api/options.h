@@ -11,7 +11,7 @@
 /* As many as the scavenger takes (reclaim/stages.h). */
 #define OPTIONS_STAGES 4
 
-enum options_way { OPTIONS_WAY_AUTO = 0, OPTIONS_WAY_VECTOR, OPTIONS_WAY_MADVISE };
+enum options_way { OPTIONS_WAY_AUTO = 0, OPTIONS_WAY_URING, OPTIONS_WAY_VECTOR, OPTIONS_WAY_MADVISE };
 
 struct options {
 	bool auto_idle;       /* park threads around blocking calls. Default true */
@@ -22,7 +22,9 @@ struct options {
 	unsigned stages;      /* how many; 0: none */
 	bool file_hints;      /* obey the calls of <lull/file.h>. Default true */
 	enum options_way way; /* how memory is returned. Default: what the kernel offers */
-	uint32_t caps_off;    /* bit per enum cap: never to be used. Default none */
+	unsigned track;       /* enum track_mode: watch for writes (reclaim/track.h). Default auto */
+	uint64_t caps_off;    /* bit per enum cap: never to be used. Default none */
+	bool minimal;         /* no call but mmap, munmap, mprotect, madvise, futex (caps_minimal). Default false */
 };
 
 /*

@@ -10,10 +10,14 @@
 #include "api/init.h"
 #include "heap/heap.h"
 #include "kernel/advise.h"
+#include "kernel/caps.h"
 #include "kernel/lock.h"
+#include "kernel/populate.h"
+#include "kernel/move.h"
 #include "kernel/stats_page.h"
 #include "page/page.h"
 #include "reclaim/reclaim.h"
+#include "reclaim/track.h"
 #include "region/region.h"
 
 #include <lull/stats.h>
@@ -64,6 +68,8 @@ static void gather(struct lull_stats *ret)
 	struct heap_counts heap = heap_counts();
 	struct reclaim_counts reclaim = reclaim_counts();
 	struct advise_counts advise = advise_counts();
+	struct populate_counts populate = populate_counts();
+	struct track_counts track = track_counts();
 
 	*ret = (struct lull_stats){
 		.magic = LULL_STATS_MAGIC,
@@ -96,7 +102,25 @@ static void gather(struct lull_stats *ret)
 		.full_sweeps = reclaim.full_sweeps,
 		.busy_looks = reclaim.looks,
 		.idle_stages = reclaim.stages,
+		.ring_batches = advise.ring_batches,
+		.ring_bytes = advise.ring_bytes,
+		.vector_bytes = advise.vector_bytes,
+		.split_bytes = advise.split_bytes,
+		.populated_bytes = populate.bytes,
+		.populate_calls = populate.calls,
+		.populate_wasted_bytes = populate.wasted_bytes,
+		.huge_bytes = region.huge_bytes,
+		.track_mode = track.mode,
+		.track_state = track.state,
+		.ws_epoch_bytes = track.epoch_bytes,
+		.ws_10s_bytes = track.ten_bytes,
+		.ws_60s_bytes = track.minute_bytes,
+		.resident_bytes = track.resident_bytes,
+		.track_faults = track.faults,
+		.track_us = track.spent_us,
+		.moved_bytes = move_bytes(),
 	};
+	caps_pack(&ret->caps_low, &ret->caps_high);
 }
 
 exported void lull_stats_read(struct lull_stats *ret, uint32_t size)

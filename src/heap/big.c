@@ -6,6 +6,7 @@
  */
 #include "heap/internal.h"
 #include "heap/list.h"
+#include "page/extent.h"
 #include "page/reuse.h"
 
 /* Queue pages looked at: those whose blocks are all in flight are passed over. */
@@ -100,16 +101,26 @@ static void take_listed_for(struct heap *heap, unsigned b, bool resident)
 
 void big_adopt(struct heap *heap, struct page *page)
 {
-	uint32_t key = reuse_key(heap->number, page->size_class - SMALL_CLASSES);
+	uint32_t key = heap_block_key(heap, page);
 	if (page_reuse_key(page) == key) /* its slices were the same heap's, of the same class, and were returned */
 		reuse_note(key, page_now_ms() - page_gone_ms(page), page_bytes(page));
 	page_set_past(page, key, 0);
 	atomic_store_explicit(&page->stamp, (uint16_t)heap_epoch(heap), memory_order_relaxed);
 }
 
+/* The block is not resident and will be written, as far as others of its kind were. */
+static void bring_in(const struct heap *heap, struct page *page, void *block)
+{
+	size_t bytes = extent_bytes(heap_block_key(heap, page), page->block_bytes);
+	if (bytes > 0)
+		page_bring_in(page, block, bytes);
+}
+
 static void *take(const struct heap *heap, struct page *page, bool *ret_clean)
 {
 	void *block = page_take_block(page, ret_clean);
+	if (block != NULL && *ret_clean)
+		bring_in(heap, page, block);
 	uint16_t epoch = (uint16_t)heap_epoch(heap);
 	if (block == NULL || atomic_load_explicit(&page->stamp, memory_order_relaxed) == epoch)
 		return block;
@@ -134,7 +145,7 @@ static struct page *dequeue(struct heap *heap, unsigned b)
 static void note_back(struct heap *heap, const struct page *page)
 {
 	unsigned b = page->size_class - SMALL_CLASSES;
-	uint32_t key = reuse_key(heap->number, b);
+	uint32_t key = heap_block_key(heap, page);
 	if (heap->gone[b].n == 0)
 		return;
 	heap->gone[b].n--;
@@ -234,6 +245,20 @@ static void note_gone(struct heap *heap, const struct page *page)
 	heap->gone[b].ms = ms;
 }
 
+/* Pages that pass without a look at how far their blocks were written: a thread that makes and drops a page with each call then pays a
+ * fifth of a microsecond for it each time. */
+#define LOOK_EVERY 16
+
+/* The thread holds all blocks; RESIDENT ones were handed out. */
+static void look_at(struct heap *heap, const struct page *page, uint64_t resident)
+{
+	uint32_t key = heap_block_key(heap, page);
+	if (!extent_is_unknown(key) && ++heap->unlooked_n % LOOK_EVERY != 0)
+		return;
+	if (extent_may_look(page_bytes(page)))
+		page_look_at(page, resident, key);
+}
+
 /* Wholly free and in the queue: its slices may serve another class. Holder. */
 static bool retire(struct heap *heap, struct page *page)
 {
@@ -242,6 +267,7 @@ static bool retire(struct heap *heap, struct page *page)
 	uint64_t resident = page_full_word(page) & ~atomic_load_explicit(&page->away_blocks, memory_order_relaxed);
 	if (resident == 0 && atomic_load_explicit(&page->returned, memory_order_relaxed) != 0)
 		note_gone(heap, page);
+	look_at(heap, page, resident);
 	size_t bytes = (size_t)__builtin_popcountll(resident) * page->block_bytes;
 	list_remove(queue_of(heap, page), page);
 	page_destroy(page);

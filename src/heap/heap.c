@@ -9,6 +9,7 @@
 #include "kernel/map.h"
 #include "kernel/report.h"
 #include "kernel/rlimit.h"
+#include "page/extent.h"
 #include "page/reuse.h"
 
 #include <stdint.h>
@@ -51,7 +52,7 @@ static void *alloc_class(unsigned c, bool *ret_clean)
 	return block;
 }
 
-static void *alloc_single(size_t size, size_t align, bool *ret_clean)
+static struct page *make_single(size_t size, size_t align, bool *ret_clean)
 {
 	if (rlimit_is_obvious_overcommit(size))
 		return NULL;
@@ -62,6 +63,17 @@ static void *alloc_single(size_t size, size_t align, bool *ret_clean)
 	if (page_reuse_key(page) == key)
 		reuse_note(key, page_now_ms() - page_gone_ms(page), page->bytes);
 	page_set_past(page, key, 0);
+	return page;
+}
+
+static void *alloc_single(size_t size, size_t align, bool *ret_clean)
+{
+	struct page *page = make_single(size, align, ret_clean);
+	if (page == NULL)
+		return NULL;
+	uint32_t key = page_reuse_key(page);
+	if (*ret_clean)
+		page_single_bring_in(page, 0, extent_bytes(key, page->bytes), extent_is_whole(key));
 	return page->start;
 }
 
@@ -87,7 +99,7 @@ void *heap_alloc_zero(size_t size)
 	if (block == NULL)
 		return NULL;
 	if (!clean && size > LARGE_MAX)
-		map_clear(block, align_up(size, OS_PAGE_SIZE));
+		map_clear(block, align_up(size, OS_PAGE_SIZE), region_may_be_huge(block, size));
 	else if (!clean)
 		memset(block, 0, size);
 	else if (size <= LARGE_MAX)
@@ -151,6 +163,9 @@ static void free_single(struct page *page, void *p)
 	/* of two threads that free the block at once only one gets past this */
 	if (!atomic_compare_exchange_strong(&page->kind, &kind, PAGE_DYING))
 		report_misuse("double free", p);
+	/* what was resident before it was handed out says nothing about how far it was written */
+	if (page->fresh && extent_may_look(bytes))
+		extent_look_single(page_reuse_key(page), page->start, bytes, page->brought_bytes);
 	page_destroy(page);
 	heap_note_freed(bytes);
 }
@@ -206,9 +221,40 @@ bool heap_resize_in_place(void *p, size_t size)
 	size_t before = page->bytes;
 	if (!page_single_resize(page, size, &clean))
 		return false;
+	uint32_t key = page_reuse_key(page);
+	if (clean)
+		page_single_bring_in(page, before, extent_bytes(key, page->bytes), extent_is_whole(key));
 	if (before > page->bytes)
 		heap_note_freed(before - page->bytes);
 	return true;
+}
+
+static struct page *single_at(void *p)
+{
+	struct page *page = page_of(p);
+	return page != NULL && atomic_load_explicit(&page->kind, memory_order_relaxed) == PAGE_SINGLE ? page : NULL;
+}
+
+void *heap_alloc_to_fill(size_t size)
+{
+	bool clean;
+	if (size <= LARGE_MAX || size > PTRDIFF_MAX)
+		return heap_alloc_slow(size);
+	struct page *page = make_single(size, SLICE_SIZE, &clean);
+	return page == NULL ? NULL : page->start;
+}
+
+void heap_bring_in(void *p, size_t bytes)
+{
+	struct page *page = single_at(p);
+	if (page != NULL && page->fresh)
+		page_single_bring_in(page, 0, min_size(bytes, page->bytes), extent_is_whole(page_reuse_key(page)));
+}
+
+enum move_result heap_move(void *to, void *from)
+{
+	struct page *new = single_at(to), *old = single_at(from);
+	return new == NULL || old == NULL ? MOVE_REFUSED : page_single_move(new, old);
 }
 
 void heap_take_remote(struct heap *heap)

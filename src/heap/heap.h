@@ -17,6 +17,7 @@
 #include "base/base.h"
 #include "base/random.h"
 #include "page/page.h"
+#include "page/reuse.h"
 
 #include <stdatomic.h>
 
@@ -44,11 +45,16 @@ struct heap {
 	struct {
 		uint32_t n, ms;               /* retired after all of them was returned; in use last then (page_now_ms) */
 	} gone[BIG_CLASSES];                  /* medium and large pages: wanted again soon, they had better been held */
+	uint32_t unlooked_n;                  /* medium and large pages retired without a look at how far they were written */
 	uint32_t big_changed;                 /* seed policy: weight of its large blocks that its thread freed since the last sweep, as pages */
 	size_t stay_bytes;                    /* seed policy: wholly free large pages that may wait for the next sweep, bytes */
 	uint32_t tick;                        /* heap_tick when its thread last had a look at its own pages, */
 	uint32_t looked_ms;                   /* and the time */
 	uint32_t slow_n;                      /* slow paths its thread took */
+	struct {
+		uint32_t since_ms;            /* page_now_ms */
+		uint32_t n, before_n;         /* small pages made since then, and in as long a time before */
+	} grown;
 	uint32_t number;                      /* constant; counts heaps from 1 */
 	uintptr_t park_sp, park_self;         /* of a parked thread: its stack pointer and pthread_self; 0 for orphans */
 	/* Any thread. */
@@ -108,6 +114,12 @@ enum heap_held {
 /* Blocks the seed system holds back: those over its largest medium size. */
 #define HEAP_SEED_LARGE_MIN 86699
 
+/* Under which it is known of a medium or large page's blocks how soon they come back and how far they are written. */
+static inline uint32_t heap_block_key(const struct heap *heap, const struct page *page)
+{
+	return reuse_key(heap->number, page->size_class - SMALL_CLASSES);
+}
+
 /* --- allocation: no errno, no retry; NULL when there is no memory ----------------------------------------------------------------- */
 
 void *heap_alloc_slow(size_t size) hidden;                  /* any size; NULL above PTRDIFF_MAX */
@@ -123,6 +135,13 @@ size_t heap_usable(const void *p) hidden;
 extern bool (*heap_on_foreign)(void *p, size_t *ret_usable) hidden;
 /* Resize in place if that is possible and sensible. */
 bool heap_resize_in_place(void *p, size_t size) hidden;
+/* A block that is to hold what another one does: heap_alloc_slow, but nothing of it is brought in yet. If it is to be copied after all:
+ * bring in its first BYTES. */
+void *heap_alloc_to_fill(size_t size) hidden;
+void heap_bring_in(void *p, size_t bytes) hidden;
+/* Make the new block TO hold what FROM holds, without copying: for two of over 512 KiB. DONE: FROM is only good to be freed. LOST: TO is
+ * nobody's any more. */
+enum move_result heap_move(void *to, void *from) hidden;
 
 /* --- the thread's heap -------------------------------------------------------------------------------------------------------------- */
 

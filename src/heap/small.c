@@ -9,6 +9,7 @@
  */
 #include "heap/internal.h"
 #include "heap/list.h"
+#include "kernel/bell.h"
 #include "kernel/report.h"
 #include "page/reuse.h"
 
@@ -94,6 +95,37 @@ static struct page *dequeue(struct heap *heap, unsigned c)
 	return NULL;
 }
 
+/* Small pages are brought in ahead while the heap makes one after the other: as many at once as it made others in the last GROWN_MS to
+ * twice that. A pause of as long ends it; what nobody took by then goes back with the next sweep. */
+#define GROWN_MS 100
+/* At most a sixteenth of what the heap has in small pages, so less than 1 MiB of them does without, and no more than 2 MiB: a call for that
+ * takes half a millisecond or more, and larger ones cost no less for each OS page. */
+#define AHEAD_SHARE 16
+#define AHEAD_MAX (2 * MIB / SLICE_SIZE)
+
+/* A page more. Returns how many others were made lately. */
+static uint32_t note_grown(struct heap *heap)
+{
+	uint32_t now_ms = page_now_ms(), ago_ms = now_ms - heap->grown.since_ms;
+	if (ago_ms >= GROWN_MS) {
+		heap->grown.before_n = ago_ms < 2 * GROWN_MS ? heap->grown.n : 0;
+		heap->grown.n = 0;
+		heap->grown.since_ms = now_ms;
+	}
+	return heap->grown.before_n + heap->grown.n++;
+}
+
+/* PAGE is new; fresh: of slices that are not resident. */
+static void grow(struct heap *heap, struct page *page, bool fresh)
+{
+	size_t n = min_size(note_grown(heap), min_size(heap->small_n / AHEAD_SHARE, AHEAD_MAX));
+	if (!fresh || n == 0)
+		return;
+	size_t in = page_bring_in_ahead(page, n, key_of(heap)) * SLICE_SIZE;
+	if (in >= BELL_START_BYTES) /* what is less may lie about until somebody sweeps */
+		heap_note_freed(in);
+}
+
 static struct page *create(struct heap *heap, unsigned c)
 {
 	struct page *page = page_create(heap, c, random_next(&heap->random));
@@ -103,6 +135,7 @@ static struct page *create(struct heap *heap, unsigned c)
 	struct slice_past past = region_past(page->start);
 	if (!page->dirty_tail && past.key == key_of(heap)) /* it was this heap's, and was returned */
 		reuse_note(past.key, page_now_ms() - past.ms, SLICE_SIZE);
+	grow(heap, page, !page->dirty_tail);
 	return page;
 }
 

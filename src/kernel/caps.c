@@ -1,39 +1,55 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The probes. A probe runs in a child made by clone(CLONE_VM | CLONE_VFORK): it shares our memory and our thread stands still until it
- * is gone, so it costs no copy and answers through a word of ours. It runs with every signal blocked (no handler of the program
- * runs in it; a filter that traps kills it instead), makes raw calls only, and has exit signal 0, so that neither a SIGCHLD handler
- * nor a wait() of the program ever sees it.
+ * What was found, one word per capability, and what stands on what. Asking is probe.c.
  */
 #include "kernel/caps.h"
 
 #include "kernel/kernel.h"
-#include "kernel/sys.h"
+#include "kernel/probe.h"
 
-#include <errno.h>
-#include <sched.h>
-#include <signal.h>
+#include <lull/stats.h>
+
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/sysinfo.h>
-#include <sys/utsname.h>
-#include <sys/wait.h>
 
-/* One mapping for a probe: an OS page to try on, and behind it the child's stack. The child needs a few hundred bytes, no signal handler
- * runs there; the rest is room for sanitizers, and untouched costs nothing. */
-#define PROBE_BYTES (16 * OS_PAGE_SIZE)
-
-/* What the answer reads while the child has not given one: it was killed. */
-#define NO_ANSWER 1
-
+/* All relaxed: each word is a fact by itself, found anew by whoever does not see it yet. */
 static _Atomic int states[CAPS_COUNT];
+static _Atomic int reasons[CAPS_COUNT];
+static _Atomic uint32_t asked[CAPS_COUNT];
+/* seq_cst both: who makes unusual calls counts itself, then looks whether it may; who forbids them says so, then looks who is there. */
+static _Atomic bool minimal;
+static _Atomic uint32_t under_way;
 
 static const char *const names[CAPS_COUNT] = {
+	[CAPS_DONTNEED] = "dontneed",
 	[CAPS_PROCESS_MADVISE] = "process_madvise",
+	[CAPS_PROCESS_MADVISE_COLD] = "process_madvise_cold",
+	[CAPS_DONTNEED_LOCKED] = "dontneed_locked",
+	[CAPS_FREE] = "free",
+	[CAPS_COLD] = "cold",
+	[CAPS_URING] = "uring",
+	[CAPS_URING_MADVISE] = "uring_madvise",
+	[CAPS_URING_POLL] = "uring_poll",
+	[CAPS_URING_FUTEX] = "uring_futex",
+	[CAPS_POPULATE] = "populate",
+	[CAPS_HUGE_PAGES] = "huge_pages",
+	[CAPS_MREMAP] = "mremap",
+	[CAPS_GUARD_PAGES] = "guard_pages",
+	[CAPS_VMA_NAME] = "vma_name",
 	[CAPS_MINCORE] = "mincore",
+	[CAPS_PAGEMAP_SCAN] = "pagemap_scan",
+	[CAPS_UFFD] = "uffd",
+	[CAPS_UFFD_DEV] = "uffd_dev",
+	[CAPS_UFFD_WP_ASYNC] = "uffd_wp_async",
+	[CAPS_UFFD_MOVE] = "uffd_move",
+	[CAPS_UFFD_RWP] = "uffd_rwp",
 	[CAPS_SYSINFO] = "sysinfo",
+	[CAPS_PSI] = "psi",
+	[CAPS_MEMBARRIER] = "membarrier",
+	[CAPS_MEMFD] = "memfd",
+	[CAPS_THREAD] = "thread",
+	[CAPS_THREAD_NAME] = "thread_name",
+	[CAPS_PROC] = "proc",
 };
 
 static const char *const state_names[] = {
@@ -45,9 +61,79 @@ static const char *const state_names[] = {
 	[CAP_STATE_OFF] = "off",
 };
 
-enum cap_state caps_state(enum cap cap)
+/* Either door leads to userfaultfd; CAPS_UFFD stands for both here. */
+static const struct {
+	enum cap cap, base;
+} bases[] = {
+	{CAPS_URING_MADVISE, CAPS_URING},
+	{CAPS_URING_POLL, CAPS_URING},
+	{CAPS_URING_FUTEX, CAPS_URING},
+	{CAPS_HUGE_PAGES, CAPS_MINCORE}, /* is how they are seen */
+	{CAPS_UFFD_WP_ASYNC, CAPS_UFFD},
+	{CAPS_UFFD_WP_ASYNC, CAPS_PAGEMAP_SCAN},
+	{CAPS_UFFD_RWP, CAPS_UFFD},
+	{CAPS_UFFD_RWP, CAPS_PAGEMAP_SCAN},
+	{CAPS_UFFD_MOVE, CAPS_UFFD},
+	{CAPS_THREAD_NAME, CAPS_THREAD},
+};
+
+static enum cap_state own_state(enum cap cap)
 {
 	return (enum cap_state)atomic_load_explicit(&states[cap], memory_order_relaxed);
+}
+
+/* The door that is open, or the one to ask next, or the first. */
+static enum cap uffd_door(void)
+{
+	enum cap_state call = own_state(CAPS_UFFD), device = own_state(CAPS_UFFD_DEV);
+
+	if (call == CAP_STATE_LIVE || call == CAP_STATE_UNKNOWN)
+		return CAPS_UFFD;
+	return device == CAP_STATE_LIVE || device == CAP_STATE_UNKNOWN || call == CAP_STATE_OFF ? CAPS_UFFD_DEV : CAPS_UFFD;
+}
+
+static enum cap base_of(size_t i)
+{
+	return bases[i].base == CAPS_UFFD ? uffd_door() : bases[i].base;
+}
+
+bool caps_stands_on(enum cap cap, enum cap base)
+{
+	for (size_t i = 0; i < array_len(bases); i++)
+		if (bases[i].cap == cap && bases[i].base == base)
+			return true;
+	return false;
+}
+
+bool caps_lacks(enum cap cap, enum cap *ret)
+{
+	for (size_t i = 0; i < array_len(bases); i++) {
+		enum cap base = base_of(i);
+
+		if (bases[i].cap == cap && own_state(base) != CAP_STATE_LIVE && own_state(base) != CAP_STATE_UNKNOWN) {
+			*ret = base;
+			return true;
+		}
+	}
+	return false;
+}
+
+enum cap_state caps_state(enum cap cap)
+{
+	enum cap base;
+
+	if (own_state(cap) != CAP_STATE_OFF && caps_lacks(cap, &base))
+		return own_state(base);
+	return own_state(cap);
+}
+
+int caps_reason(enum cap cap)
+{
+	enum cap base;
+
+	if (own_state(cap) != CAP_STATE_OFF && caps_lacks(cap, &base))
+		cap = base;
+	return own_state(cap) == CAP_STATE_OFF ? 0 : atomic_load_explicit(&reasons[cap], memory_order_relaxed);
 }
 
 void caps_force_off(enum cap cap)
@@ -56,35 +142,69 @@ void caps_force_off(enum cap cap)
 }
 
 /* OFF may come from another thread at any moment and stays. */
-static void caps_set(enum cap cap, enum cap_state state)
+static void set(enum cap cap, struct probe_result found)
 {
 	int seen = atomic_load_explicit(&states[cap], memory_order_relaxed);
 
+	atomic_store_explicit(&reasons[cap], found.reason, memory_order_relaxed);
 	while (seen != CAP_STATE_OFF)
-		if (atomic_compare_exchange_weak_explicit(&states[cap], &seen, state, memory_order_relaxed, memory_order_relaxed))
+		if (atomic_compare_exchange_weak_explicit(&states[cap], &seen, (int)found.state, memory_order_relaxed, memory_order_relaxed))
 			return;
-}
-
-static enum cap_state state_of_refusal(int err)
-{
-	switch (err) {
-	case -ENOSYS:
-	case -EINVAL:
-	case -EBADF: /* pidfd of oneself: no such name, and no descriptor either */
-	case -EOPNOTSUPP:
-		return CAP_STATE_ABSENT;
-	case -EPERM:
-	case -EACCES:
-	case NO_ANSWER:
-		return CAP_STATE_NOT_PERMITTED;
-	default:
-		return CAP_STATE_BROKEN;
-	}
 }
 
 void caps_refused(enum cap cap, int err)
 {
-	caps_set(cap, state_of_refusal(err));
+	set(cap, (struct probe_result){.state = probe_state_of(err), .reason = err});
+}
+
+bool caps_is_minimal(void)
+{
+	return atomic_load_explicit(&minimal, memory_order_relaxed);
+}
+
+bool caps_begin(void)
+{
+	atomic_fetch_add(&under_way, 1);
+	if (!atomic_load(&minimal))
+		return true;
+	caps_end();
+	return false;
+}
+
+void caps_end(void)
+{
+	atomic_fetch_sub(&under_way, 1);
+}
+
+/* A probe takes about a millisecond, a pass some more. The count may have come with a fork, from a thread that is not here: the wait has
+ * an end. */
+static void await_calls(void)
+{
+	uint32_t n;
+
+	for (unsigned ms = 0; ms < 1000 && (n = atomic_load(&under_way)) > 0; ms++)
+		kernel.futex_wait(&under_way, n, 1000000);
+}
+
+void caps_minimal(void)
+{
+	atomic_store(&minimal, true);
+	for (int cap = 0; cap < CAPS_COUNT; cap++)
+		if (cap != CAPS_DONTNEED)
+			caps_force_off((enum cap)cap);
+	await_calls();
+}
+
+_Static_assert(CAPS_COUNT <= 2 * LULL_STATS_CAPS_WORD, "the statistics page needs one more word");
+
+void caps_pack(uint64_t *ret_low, uint64_t *ret_high)
+{
+	uint64_t words[2] = {0, caps_is_minimal() ? LULL_STATS_CAPS_MINIMAL : 0};
+
+	for (unsigned cap = 0; cap < CAPS_COUNT; cap++)
+		words[cap / LULL_STATS_CAPS_WORD] |= (uint64_t)caps_state((enum cap)cap) << (3 * (cap % LULL_STATS_CAPS_WORD));
+	*ret_low = words[0];
+	*ret_high = words[1];
 }
 
 const char *caps_name(enum cap cap)
@@ -108,155 +228,55 @@ bool caps_find(const char *name, size_t len, enum cap *ret)
 	return false;
 }
 
-struct probe {
-	char *page;              /* PROBE_BYTES, of which the first OS page is tried on; its first byte is 1 */
-	enum cap cap;
-	volatile ssize_t answer; /* the child's: what the call returned */
-	volatile bool effect;    /* it did what it should */
-};
-
-static void probe_try(struct probe *probe)
+/* What could not be tried is tried again after twice as many questions each time: where there is no room for a process, that lasts. */
+static bool is_time_to_ask(enum cap cap)
 {
-	struct iovec vec = {.iov_base = probe->page, .iov_len = OS_PAGE_SIZE};
-	struct sysinfo info = {0};
-	unsigned char resident = 0;
+	return is_pow2(atomic_fetch_add_explicit(&asked[cap], 1, memory_order_relaxed) + 1);
+}
 
-	switch (probe->cap) {
-	case CAPS_PROCESS_MADVISE:
-		probe->answer = kernel.process_madvise(&vec, 1, MADV_DONTNEED);
-		probe->effect = probe->answer == (ssize_t)OS_PAGE_SIZE && *(volatile char *)probe->page == 0;
-		break;
-	case CAPS_MINCORE:
-		probe->answer = kernel.mincore(probe->page, OS_PAGE_SIZE, &resident);
-		probe->effect = resident & 1;
-		break;
-	case CAPS_SYSINFO:
-		probe->answer = sys_sysinfo(&info);
-		probe->effect = info.totalram > 0;
-		break;
-	case CAPS_COUNT:
-		break;
+static bool is_by_device(enum cap cap)
+{
+	return cap == CAPS_UFFD_DEV || (cap != CAPS_UFFD && own_state(CAPS_UFFD) != CAP_STATE_LIVE);
+}
+
+static void ask(enum cap cap)
+{
+	if (own_state(cap) != CAP_STATE_UNKNOWN || !is_time_to_ask(cap))
+		return;
+	if (cap != CAPS_DONTNEED && !caps_begin())
+		return;
+	set(cap, probe(cap, is_by_device(cap), own_state(CAPS_MINCORE) == CAP_STATE_LIVE));
+	if (cap != CAPS_DONTNEED)
+		caps_end();
+}
+
+/* The first door that opens is enough. */
+static void ask_base(size_t i)
+{
+	ask(base_of(i));
+	ask(base_of(i));
+}
+
+/* Whether all that CAP stands on is there. */
+static bool has_bases(enum cap cap)
+{
+	for (size_t i = 0; i < array_len(bases); i++) {
+		if (bases[i].cap != cap)
+			continue;
+		ask_base(i);
+		if (own_state(base_of(i)) != CAP_STATE_LIVE)
+			return false;
 	}
-}
-
-#ifdef __SANITIZE_THREAD__
-/* ThreadSanitizer takes any child for one of fork, with memory of its own, and loses track of this process: no child there. */
-static int probe_clone(struct probe *probe)
-{
-	probe_try(probe);
-	return 0;
-}
-#else
-/* A filter's kill dumps core, of all our memory. A limit of 1 stops that for core files and, as its special case (core(5)), for
- * core handlers behind a pipe. The limit is the child's own. */
-static void probe_without_core(void)
-{
-	struct rlimit limit = {.rlim_cur = 1, .rlim_max = 1};
-
-	sys_setrlimit(RLIMIT_CORE, &limit);
-}
-
-static int probe_child(void *arg)
-{
-	probe_without_core();
-	probe_try(arg);
-	return 0;
-}
-
-/* 0 when the child came and went; else why there was none. */
-static int probe_clone(struct probe *probe)
-{
-	int saved = errno;
-	int pid = clone(probe_child, probe->page + PROBE_BYTES, CLONE_VM | CLONE_VFORK, probe);
-	int err = pid < 0 ? -errno : 0;
-
-	errno = saved;
-	if (pid > 0)
-		while (sys_wait4(pid, NULL, __WALL) == -EINTR)
-			;
-	return err;
-}
-#endif
-
-static int probe_in_child(struct probe *probe)
-{
-	uint64_t all = ~UINT64_C(0), old;
-	int err;
-
-	probe->answer = NO_ANSWER;
-	if (sys_sigprocmask(SIG_SETMASK, &all, &old) != 0)
-		return -EPERM;
-	err = probe_clone(probe);
-	sys_sigprocmask(SIG_SETMASK, &old, NULL);
-	return err;
-}
-
-static unsigned number_at(const char **text)
-{
-	unsigned n = 0;
-
-	while (**text >= '0' && **text <= '9' && n < 10000)
-		n = n * 10 + (unsigned)(*(*text)++ - '0');
-	return n;
-}
-
-/* Before 5.16 a process that dies with a core dump takes along every other that shares its memory, so the probe would be no
- * protection there. Nothing is lost: no such kernel has what we probe for. */
-static bool kernel_can_be_probed(void)
-{
-	struct utsname name;
-	const char *text = name.release;
-	unsigned major, minor;
-
-	if (sys_uname(&name) != 0)
-		return false;
-	major = number_at(&text);
-	if (*text == '.')
-		text++;
-	minor = number_at(&text);
-	return major > 5 || (major == 5 && minor >= 16);
-}
-
-static enum cap_state probe_page(struct probe *probe)
-{
-	int err;
-
-	probe->page[0] = 1;
-	err = probe_in_child(probe);
-	if (err == -EAGAIN || err == -ENOMEM)
-		return CAP_STATE_UNKNOWN; /* no room for one more process just now */
-	if (err != 0)
-		return CAP_STATE_NOT_PERMITTED;
-	if (probe->effect)
-		return CAP_STATE_LIVE;
-	return probe->answer == NO_ANSWER || probe->answer < 0 ? state_of_refusal((int)probe->answer) : CAP_STATE_BROKEN;
-}
-
-/* Under mlockall(MCL_FUTURE) the page is locked and the answer reads as absent. So is all other memory then: nothing is lost. */
-static enum cap_state probe_cap(enum cap cap)
-{
-	struct probe probe = {.cap = cap};
-	enum cap_state state;
-	intptr_t page;
-
-	if (!kernel_can_be_probed())
-		return CAP_STATE_ABSENT;
-	page = kernel.mmap(NULL, PROBE_BYTES, PROT_READ | PROT_WRITE, 0);
-	if (page < 0)
-		return CAP_STATE_UNKNOWN;
-	probe.page = (char *)page;
-	state = probe_page(&probe);
-	kernel.munmap(probe.page, PROBE_BYTES);
-	return state;
+	return true;
 }
 
 bool caps_has(enum cap cap)
 {
-	enum cap_state state = caps_state(cap);
-
-	if (state == CAP_STATE_UNKNOWN) {
-		caps_set(cap, probe_cap(cap));
-		state = caps_state(cap);
+	if (own_state(cap) == CAP_STATE_UNKNOWN) {
+		if (cap == CAPS_POPULATE) /* helps to see it */
+			ask(CAPS_MINCORE);
+		if (has_bases(cap))
+			ask(cap);
 	}
-	return state == CAP_STATE_LIVE;
+	return caps_state(cap) == CAP_STATE_LIVE;
 }

@@ -5,10 +5,14 @@
 #include "kernel/kernel.h"
 
 #include "base/base.h"
+#include "kernel/abi.h"
 #include "kernel/caps.h"
+#include "kernel/fd.h"
 #include "kernel/sys.h"
+#include "kernel/uring.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -25,6 +29,11 @@ static intptr_t real_mmap(void *addr, size_t len, int prot, int flags)
 static int real_munmap(void *addr, size_t len)
 {
 	return sys_munmap(addr, len);
+}
+
+static intptr_t real_mremap(void *from, size_t len, void *to)
+{
+	return sys_call(SYS_mremap, (long)from, (long)len, (long)len, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, (long)to, 0);
 }
 
 static int real_mprotect(void *addr, size_t len, int prot)
@@ -102,12 +111,79 @@ static int real_locks_on_fault(void)
 	return locked && !(resident & 1);
 }
 
+/* --- userfaultfd, pagemap --------------------------------------------------------------------------------------------------------- */
+
+static int open_file(const char *path, int flags)
+{
+	return (int)sys_call(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC, 0, 0, 0);
+}
+
+/* Which door is open was found by the probe. */
+static int uffd_enter(void)
+{
+	const long flags = O_CLOEXEC | O_NONBLOCK | (long)UFFD_USER_MODE_ONLY;
+	int device, fd;
+
+	if (caps_has(CAPS_UFFD))
+		return (int)sys_call(SYS_userfaultfd, flags, 0, 0, 0, 0, 0);
+	device = open_file("/dev/userfaultfd", O_RDWR);
+	if (device < 0)
+		return device;
+	fd = (int)sys_call(SYS_ioctl, device, USERFAULTFD_IOC_NEW, flags, 0, 0, 0);
+	sys_close(device);
+	return fd;
+}
+
+static int real_uffd_open(void)
+{
+	struct uffdio_api api = {.api = UFFD_API, .features = ABI_UFFD_FEATURE_WP_ASYNC};
+	int fd = uffd_enter();
+	long err;
+
+	if (fd < 0)
+		return fd;
+	err = sys_call(SYS_ioctl, fd, UFFDIO_API, (long)&api, 0, 0, 0);
+	if (err == 0)
+		return fd_move_up(fd);
+	sys_close(fd);
+	return (int)err;
+}
+
+static int real_uffd_watch(int fd, void *addr, size_t len)
+{
+	struct uffdio_register reg = {.range = {.start = (uintptr_t)addr, .len = len}, .mode = UFFDIO_REGISTER_MODE_WP};
+
+	return (int)sys_call(SYS_ioctl, fd, UFFDIO_REGISTER, (long)&reg, 0, 0, 0);
+}
+
+static int real_pagemap_open(void)
+{
+	int fd = open_file("/proc/self/pagemap", O_RDONLY);
+
+	return fd < 0 ? fd : fd_move_up(fd);
+}
+
+static long real_pagemap_scan(int fd, struct abi_pm_scan_arg *arg)
+{
+	return sys_call(SYS_ioctl, fd, (long)ABI_PAGEMAP_SCAN, (long)arg, 0, 0, 0);
+}
+
+/* --- clocks ----------------------------------------------------------------------------------------------------------------------- */
+
 static uint64_t real_now_ns(void)
 {
 	struct timespec now = {0};
 
 	sys_call(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&now, 0, 0, 0, 0);
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t real_cpu_ns(bool own)
+{
+	struct timespec spent = {0};
+
+	sys_call(SYS_clock_gettime, own ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID, (long)&spent, 0, 0, 0, 0);
+	return (uint64_t)spent.tv_sec * NS_PER_S + (uint64_t)spent.tv_nsec;
 }
 
 /* libc's clock reads the vdso, without entering the kernel; it neither allocates nor fails for this clock. */
@@ -127,6 +203,7 @@ void kernel_use_libc_clock(void)
 struct kernel kernel = {
 	.mmap = real_mmap,
 	.munmap = real_munmap,
+	.mremap = real_mremap,
 	.mprotect = real_mprotect,
 	.madvise = real_madvise,
 	.mincore = real_mincore,
@@ -134,5 +211,14 @@ struct kernel kernel = {
 	.futex_wait = real_futex_wait,
 	.futex_wake = real_futex_wake,
 	.locks_on_fault = real_locks_on_fault,
+	.ring_open = uring_open,
+	.ring_submit = uring_submit,
+	.ring_wait = uring_wait,
+	.ring_close = uring_close,
 	.now_ns = real_now_ns,
+	.cpu_ns = real_cpu_ns,
+	.uffd_open = real_uffd_open,
+	.uffd_watch = real_uffd_watch,
+	.pagemap_open = real_pagemap_open,
+	.pagemap_scan = real_pagemap_scan,
 };

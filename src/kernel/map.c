@@ -6,10 +6,12 @@
 
 #include "kernel/caps.h"
 #include "kernel/kernel.h"
+#include "kernel/sys.h"
 
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 /* NULL when refused */
 static char *map_none(size_t len)
@@ -77,12 +79,30 @@ void map_no_huge_pages(char *addr, size_t len)
 	kernel.madvise(addr, len, MADV_NOHUGEPAGE);
 }
 
-bool map_drop(char *addr, size_t len)
+void map_name(char *addr, size_t len)
 {
-	return kernel.madvise(addr, len, MADV_DONTNEED) == 0;
+	if (!caps_begin())
+		return;
+	sys_call(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, (long)addr, (long)len, (long)"lull", 0);
+	caps_end();
 }
 
-/* 2 MiB at a time: the answer for as much is 512 bytes on the stack. */
+/* A kernel that refuses is asked all the same: what it refuses for one memory it may do for other. */
+bool map_can_drop(void)
+{
+	enum cap_state state;
+
+	caps_has(CAPS_DONTNEED);
+	state = caps_state(CAPS_DONTNEED);
+	return state != CAP_STATE_BROKEN && state != CAP_STATE_OFF;
+}
+
+bool map_drop(char *addr, size_t len)
+{
+	return map_can_drop() && kernel.madvise(addr, len, MADV_DONTNEED) == 0;
+}
+
+/* 2 MiB at a time, a huge page: the answer for as much is 512 bytes on the stack. */
 #define CLEAR_BYTES (2 * MIB)
 
 /* Any of it resident, as far as can be told. */
@@ -99,15 +119,16 @@ static bool is_resident(char *addr, size_t len)
 }
 
 /* What is not resident may still be swapped out: it is dropped, which costs nothing where there is nothing. */
-void map_clear(char *addr, size_t len)
+void map_clear(char *addr, size_t len, bool huge)
 {
 	char *end = addr + len;
 	size_t step;
 
 	for (; addr < end; addr += step) {
 		step = min_size((size_t)(end - addr), CLEAR_BYTES - (uintptr_t)addr % CLEAR_BYTES);
-		bool whole = (uintptr_t)addr % OS_PAGE_SIZE == 0 && step % OS_PAGE_SIZE == 0;
-		if (!whole || is_resident(addr, step) || kernel.madvise(addr, step, MADV_DONTNEED) != 0)
+		size_t unit = huge ? CLEAR_BYTES : OS_PAGE_SIZE;
+		bool whole = (uintptr_t)addr % unit == 0 && step % unit == 0;
+		if (!whole || is_resident(addr, step) || !map_drop(addr, step))
 			memset(addr, 0, step);
 	}
 }

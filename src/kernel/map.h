@@ -17,10 +17,17 @@ bool map_commit(char *addr, size_t len);
 bool map_decommit(char *addr, size_t len);
 /* Ask for no huge pages here; refused where the kernel has none, which is as good. */
 void map_no_huge_pages(char *addr, size_t len);
+/* Some emulators say yes to MADV_DONTNEED and do nothing: what they "dropped" would be taken for zero. False: none can be
+ * given back. */
+bool map_can_drop(void);
 /* Give the memory back; it reads as zero from then on. False: the kernel refused, and it is as it was. */
 bool map_drop(char *addr, size_t len);
-/* Zero memory that may hold old bytes, without bringing in what is not there. addr, len: of usable memory, any alignment. */
-void map_clear(char *addr, size_t len);
+/* Zero memory that may hold old bytes, without bringing in what is not there. addr, len: of usable memory, any alignment. huge: it may be
+ * in huge pages, which are dropped whole or not at all. */
+void map_clear(char *addr, size_t len, bool huge);
 void map_release(char *addr, size_t len);
+
+/* What /proc/PID/maps calls the range, reserved or committed. Only where CAPS_VMA_NAME is live. */
+void map_name(char *addr, size_t len) hidden;
 
 #endif

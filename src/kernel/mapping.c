@@ -5,6 +5,7 @@
  */
 #include "kernel/mapping.h"
 
+#include "kernel/caps.h"
 #include "kernel/sys.h"
 
 #include <errno.h>
@@ -146,6 +147,8 @@ int mapping_scan_feed(struct mapping_scan *scan, const char *text, size_t n)
 
 static int open_proc(const char *path)
 {
+	if (!caps_has(CAPS_PROC))
+		return -EPERM;
 	return (int)sys_call(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
 }
 

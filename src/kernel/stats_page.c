@@ -5,22 +5,19 @@
  */
 #include "kernel/stats_page.h"
 
+#include "kernel/caps.h"
+#include "kernel/fd.h"
 #include "kernel/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 /* linux/memfd.h, 6.3. Without it kernels with vm.memfd_noexec=2 refuse, and others complain in their log. */
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
-
-/* Programs expect the numbers after 2 to be theirs and close what they find there. 1000 is below the usual soft limit of 1024; where the
- * limit is lower, 100 is still above what a small program opens. */
-static const int fd_floors[] = {1000, 100};
 
 /* Size fixed, so that a reader's mapping never faults; and nobody can add a seal that stops the owner from writing. */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -28,10 +25,8 @@ static const int fd_floors[] = {1000, 100};
 static struct {
 	struct lull_stats *page; /* NULL before it is first opened; after fork private memory until it is opened again */
 	bool is_shared;          /* the page is this process's memfd */
-	int fd;                  /* the memfd's number, or -1; the program may have closed it and put its own file there */
-	dev_t dev;               /* what the number referred to when it was ours */
-	ino_t ino;
-} state = {.fd = -1};
+	struct fd_mark memfd;    /* the program may have closed it and put its own file there */
+} state = {.memfd = {.fd = -1}};
 
 static int call_memfd_create(const char *name, unsigned flags)
 {
@@ -46,11 +41,6 @@ static int call_ftruncate(int fd, size_t len)
 static int call_fcntl(int fd, int cmd, long arg)
 {
 	return (int)sys_call(SYS_fcntl, fd, cmd, arg, 0, 0, 0);
-}
-
-static int call_fstat(int fd, struct stat *ret)
-{
-	return (int)sys_call(SYS_fstat, fd, (long)ret, 0, 0, 0, 0);
 }
 
 static int call_getrlimit(int what, struct rlimit *ret)
@@ -80,20 +70,6 @@ static bool may_grow(void)
 	return call_getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= STATS_PAGE_BYTES;
 }
 
-/* Returns the descriptor's new number; the old one when no higher number is to be had. */
-static int move_up(int fd)
-{
-	for (size_t i = 0; i < array_len(fd_floors); i++) {
-		int high = call_fcntl(fd, F_DUPFD_CLOEXEC, fd_floors[i]);
-
-		if (high >= 0) {
-			sys_close(fd);
-			return high;
-		}
-	}
-	return fd;
-}
-
 /* Returns a descriptor of the right size, unsealed, or -errno. */
 static int create(void)
 {
@@ -111,28 +87,7 @@ static int create(void)
 		sys_close(fd);
 		return err;
 	}
-	return move_up(fd);
-}
-
-static void remember_fd(int fd)
-{
-	struct stat st;
-
-	state.fd = -1;
-	if (call_fstat(fd, &st) != 0)
-		return; /* then it is never closed by us: better than closing a stranger's */
-	state.fd = fd;
-	state.dev = st.st_dev;
-	state.ino = st.st_ino;
-}
-
-static void close_inherited_fd(void)
-{
-	struct stat st;
-
-	if (state.fd >= 0 && call_fstat(state.fd, &st) == 0 && st.st_dev == state.dev && st.st_ino == state.ino)
-		sys_close(state.fd);
-	state.fd = -1;
+	return fd_move_up(fd);
 }
 
 /* The head is complete before the magic number says so: a reader may look at any moment. */
@@ -152,6 +107,8 @@ struct lull_stats *stats_page_open(void)
 
 	if (state.is_shared)
 		return state.page;
+	if (!caps_has(CAPS_MEMFD))
+		return NULL;
 	fd = create();
 	if (fd < 0)
 		return NULL;
@@ -161,10 +118,24 @@ struct lull_stats *stats_page_open(void)
 		return NULL;
 	}
 	state.page = (struct lull_stats *)addr;
-	remember_fd(fd);
+	state.memfd = fd_remember(fd);
 	state.is_shared = true;
 	fill_head(state.page);
 	return state.page;
+}
+
+int stats_page_try(void *at)
+{
+	intptr_t addr;
+	int fd = create();
+
+	if (fd < 0)
+		return fd;
+	addr = call_mmap(at, MAP_SHARED | MAP_FIXED, fd);
+	if (addr >= 0)
+		*(volatile char *)at = 1;
+	sys_close(fd);
+	return addr < 0 ? (int)addr : 0;
 }
 
 /* Most fork children execute another program or end soon: they pay for three calls here, and for a page of their own only when they come
@@ -174,7 +145,7 @@ void stats_page_renew(void)
 {
 	if (!state.is_shared)
 		return;
-	close_inherited_fd();
+	fd_close(&state.memfd);
 	call_mmap(state.page, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
 	state.is_shared = false;
 }

@@ -24,4 +24,7 @@ struct lull_stats *stats_page_open(void) hidden;
  * visible to others, with its own pid, once the child calls stats_page_open; the parent's is left as it is. */
 void stats_page_renew(void) hidden;
 
+/* Make such a page at AT, STATS_PAGE_BYTES of the caller's memory, and nothing else; for the probe. 0 or -errno. */
+int stats_page_try(void *at) hidden;
+
 #endif

@@ -103,6 +103,22 @@ static inline int sys_close(int fd)
 	return (int)sys_call(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
+/* Returns bytes of the mask that were filled. */
+static inline int sys_sched_getaffinity(void *mask, size_t len)
+{
+	return (int)sys_call(SYS_sched_getaffinity, 0, (long)len, (long)mask, 0, 0, 0);
+}
+
+static inline int sys_io_uring_enter(int fd, unsigned submit, unsigned wait, unsigned flags)
+{
+	return (int)sys_call(SYS_io_uring_enter, fd, submit, wait, flags, 0, 0);
+}
+
+static inline int sys_io_uring_register(int fd, unsigned what, void *arg, unsigned n)
+{
+	return (int)sys_call(SYS_io_uring_register, fd, what, (long)arg, n, 0, 0);
+}
+
 static inline int sys_getpid(void)
 {
 	return (int)sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0);

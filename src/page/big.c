@@ -7,7 +7,9 @@
  */
 #include "page/page.h"
 
+#include "kernel/populate.h"
 #include "kernel/report.h"
+#include "page/extent.h"
 #include "page/reuse.h"
 
 static unsigned block_index(const struct page *page, const void *block)
@@ -44,6 +46,33 @@ void *page_take_block(struct page *page, bool *ret_clean)
 	} while (!atomic_compare_exchange_weak_explicit(&page->word, &word, word & ~bit, memory_order_acquire, memory_order_relaxed));
 	*ret_clean = bring_back(page, bit);
 	return page->start + (size_t)bit_lowest(bit) * page->block_bytes;
+}
+
+void page_bring_in(struct page *page, void *block, size_t bytes)
+{
+	char *from = (char *)align_down((uintptr_t)block, OS_PAGE_SIZE);
+	char *to = (char *)align_down((uintptr_t)block + bytes, OS_PAGE_SIZE);
+	if (populate_range(from, (size_t)(to - from)))
+		atomic_fetch_or_explicit(&page->brought, UINT64_C(1) << block_index(page, block), memory_order_relaxed);
+}
+
+/* One of BITS, another one each time: the lowest are used more than the rest. */
+static unsigned any_of(uint64_t bits)
+{
+	static _Atomic unsigned turn;
+	unsigned from = atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) % 64;
+	uint64_t behind = bits & ~bits_low(from);
+	return bit_lowest(behind != 0 ? behind : bits);
+}
+
+void page_look_at(const struct page *page, uint64_t blocks, uint32_t key)
+{
+	uint64_t brought = blocks & atomic_load_explicit(&page->brought, memory_order_relaxed);
+	if (blocks == 0)
+		return;
+	unsigned block = any_of(brought != 0 ? brought : blocks);
+	const char *addr = page->start + (size_t)block * page->block_bytes;
+	extent_look_block(key, addr, page->block_bytes, brought != 0 ? extent_bytes(key, page->block_bytes) : 0);
 }
 
 enum page_freed page_free_block(struct page *page, void *block)

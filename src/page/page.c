@@ -4,7 +4,9 @@
  */
 #include "page/page.h"
 
+#include "kernel/caps.h"
 #include "kernel/kernel.h"
+#include "kernel/populate.h"
 
 _Atomic uint64_t page_away_bytes;
 _Atomic uint64_t page_refaulted_bytes;
@@ -119,6 +121,7 @@ static void init_small(struct page *page, uint64_t secret, bool clean)
 static void init_big(struct page *page, unsigned slices, bool clean)
 {
 	atomic_store_explicit(&page->returned, 0, memory_order_relaxed);
+	atomic_store_explicit(&page->brought, 0, memory_order_relaxed);
 	atomic_store_explicit(&page->away_blocks, clean ? page_full_word(page) : 0, memory_order_relaxed);
 	atomic_store_explicit(&page->listed_next, NULL, memory_order_relaxed);
 	atomic_store_explicit(&page->stamp, 0, memory_order_relaxed);
@@ -163,6 +166,8 @@ static void destroy(struct page *page, uint32_t reuse_key)
 	size_t slices = single ? page_single_slices(page) : class_slices(page->size_class);
 	bool clean = false;
 	uint64_t gone = 0;
+	if (single)
+		clean = page->away & PAGE_SINGLE_MOVED ? move_restore(page->start, slices * SLICE_SIZE, true) : page->away & PAGE_SINGLE_EMPTY;
 	if (kind == PAGE_SMALL) {
 		gone = (uint64_t)__builtin_popcount(page->away & ~(atomic_load_explicit(&page->flight, memory_order_relaxed) >> 16)) * OS_PAGE_SIZE;
 		clean = page->formed == 0 && !page->dirty_tail;
@@ -210,15 +215,25 @@ struct page *page_create_single(size_t bytes, size_t align, bool *ret_clean)
 	struct page *page = region_record(start);
 	set_shape(page, start, 0);
 	page->bytes = bytes;
+	page->brought_bytes = 0;
+	page->fresh = *ret_clean;
 	take_over_past(page, *ret_clean);
 	page->size_class = SIZE_CLASSES;
 	page->capacity = 1;
+	page->away = 0;
 	atomic_store_explicit(&page->nowhere, 0, memory_order_relaxed);
 	page->next = page->prev = NULL;
 	atomic_store_explicit(&page->tag, NULL, memory_order_relaxed);
 	atomic_store_explicit(&page->owner, NULL, memory_order_relaxed);
 	atomic_store_explicit(&page->kind, PAGE_SINGLE, memory_order_release);
 	return page;
+}
+
+static void free_tail(const struct page *page, size_t want, size_t have)
+{
+	char *tail = page->start + want * SLICE_SIZE;
+	bool clean = page->away & PAGE_SINGLE_MOVED && move_restore(tail, (have - want) * SLICE_SIZE, false);
+	region_free(tail, have - want, clean);
 }
 
 bool page_single_resize(struct page *page, size_t bytes, bool *ret_clean)
@@ -230,7 +245,59 @@ bool page_single_resize(struct page *page, size_t bytes, bool *ret_clean)
 	if (want > have && !region_extend(page->start + have * SLICE_SIZE, want - have, ret_clean))
 		return false;
 	if (want < have)
-		region_free(page->start + want * SLICE_SIZE, have - want, false);
+		free_tail(page, want, have);
+	page->fresh &= want <= have || *ret_clean;
 	page->bytes = bytes;
+	page->brought_bytes = min_size(page->brought_bytes, bytes);
 	return true;
+}
+
+static bool bring_in(char *from, char *to)
+{
+	return from == to || populate_range(from, (size_t)(to - from));
+}
+
+/* The whole huge pages between FROM and TO as such, and what is left before and behind. */
+static bool bring_in_huge(char *from, char *to)
+{
+	char *first = (char *)align_up((uintptr_t)from, HUGE_BYTES), *last = (char *)align_down((uintptr_t)to, HUGE_BYTES);
+	if (first >= last)
+		return bring_in(from, to);
+	region_mark_huge(first, (size_t)(last - first));
+	return populate_huge(first, (size_t)(last - first)) && bring_in(from, first) && bring_in(last, to);
+}
+
+void page_single_bring_in(struct page *page, size_t from, size_t to, bool huge)
+{
+	to = align_down(to, OS_PAGE_SIZE);
+	if (to <= from)
+		return;
+	huge = huge && caps_has(CAPS_HUGE_PAGES);
+	if (huge ? bring_in_huge(page->start + from, page->start + to) : bring_in(page->start + from, page->start + to))
+		page->brought_bytes = to;
+}
+
+/* Parts of huge pages came to lie there, at any offset. */
+static void mark_parts_huge(char *addr, size_t len)
+{
+	char *first = (char *)align_down((uintptr_t)addr, HUGE_BYTES), *last = (char *)align_up((uintptr_t)addr + len, HUGE_BYTES);
+	region_mark_huge(first, (size_t)(last - first));
+}
+
+/* Whole slices, so that nothing an earlier life left behind the block stays in FROM. */
+enum move_result page_single_move(struct page *to, struct page *from)
+{
+	size_t have = page_single_slices(from), slices = min_size(have, page_single_slices(to));
+	enum move_result result = move_pages(to->start, from->start, slices * SLICE_SIZE);
+	if (result != MOVE_DONE)
+		return result;
+	to->away |= PAGE_SINGLE_MOVED;
+	to->fresh &= from->fresh;
+	to->brought_bytes = min_size(from->brought_bytes, slices * SLICE_SIZE);
+	from->fresh = 0; /* how far it was written is seen where it is now */
+	if (region_may_be_huge(from->start, slices * SLICE_SIZE))
+		mark_parts_huge(to->start, slices * SLICE_SIZE);
+	if (slices == have)
+		from->away |= PAGE_SINGLE_EMPTY;
+	return result;
 }

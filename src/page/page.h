@@ -22,6 +22,7 @@
 #define LULL_PAGE_PAGE_H
 
 #include "base/base.h"
+#include "kernel/move.h"
 #include "page/sizeclass.h"
 #include "region/region.h"
 
@@ -38,6 +39,10 @@ enum page_kind { PAGE_NONE = 0, PAGE_SMALL, PAGE_MEDIUM, PAGE_LARGE, PAGE_SINGLE
 #define MEDIUM_SLICES 8u
 #define LARGE_SLICES 64u
 #define SMALL_UNITS (SLICE_SIZE / OS_PAGE_SIZE)
+
+/* In `away` of a singleton: its contents were moved off, all of it reads as zero; contents were moved to it, it is a mapping apart. */
+#define PAGE_SINGLE_EMPTY 1
+#define PAGE_SINGLE_MOVED 2
 
 /* The offset that ends a small page's list: the first value that is no offset into a slice. */
 #define OFFSET_END SLICE_SIZE
@@ -57,7 +62,11 @@ struct page {
 		uint64_t secret;           /* small: random, constant while the page lives */
 		_Atomic uint64_t returned; /* medium, large: of the away blocks, those that were resident once (statistics) */
 	};
-	uint64_t key;                /* small: start ^ secret, so that address ^ key is an encoded offset */
+	union {
+		uint64_t key;              /* small: start ^ secret, so that address ^ key is an encoded offset */
+		_Atomic uint64_t brought;  /* medium, large: blocks whose memory was brought in since it was last away. Holder of the block */
+		size_t brought_bytes;      /* singleton: this much was, from the start on */
+	};
 	char *start;                 /* first block, which is the page's first byte. Constant while the page lives */
 	union {
 		uint32_t used;       /* small: blocks handed out, remotely freed ones included, plus 1 while the page is current */
@@ -69,8 +78,9 @@ struct page {
 	union {
 		uint16_t formed;     /* small: blocks that exist so far */
 		uint16_t collects;   /* large, seed policy: see reclaim/seed.h. Reclaim lock */
+		uint16_t fresh;      /* singleton: what is resident of it came so while it was this block. Holder of the block */
 	};
-	uint16_t away;               /* small: OS pages that are away or in flight */
+	uint16_t away;               /* small: OS pages that are away or in flight. Singleton: PAGE_SINGLE_ bits; its holder */
 	uint8_t size_class;          /* constant */
 	_Atomic uint8_t kind;        /* enum page_kind. release on creation pairs with the acquire of page_of's callers in other threads */
 	/* small; holder of the heap */
@@ -139,6 +149,10 @@ bool page_is_block(const struct page *page, const void *addr) hidden;
 struct page *page_create(struct heap *heap, unsigned size_class, uint64_t secret) hidden;
 /* bytes: usable size wanted, > 0; align: bytes, a power of two. ret_clean: reads as zero. */
 struct page *page_create_single(size_t bytes, size_t align, bool *ret_clean) hidden;
+/* Bring in a small page of fresh slices and, for pages to come, fresh ones right behind it: N slices in all, at most. These are free
+ * slices, resident from now on, and go back like others if nobody takes them. reuse_key: whom they are for. Returns how many came in.
+ * Holder. */
+size_t page_bring_in_ahead(struct page *page, size_t n, uint32_t reuse_key) hidden;
 /* Give a page's slices back. The caller holds every block: small: used == 0; medium, large: it took all bits; singleton: it made the kind
  * PAGE_DYING. On no list any more. */
 void page_destroy(struct page *page) hidden;
@@ -147,6 +161,10 @@ void page_destroy_small(struct page *page, uint32_t reuse_key) hidden;
 /* Singletons: slices they hold; change the usable size in place to BYTES (> 0). False: the slices behind are taken. */
 size_t page_single_slices(const struct page *page) hidden;
 bool page_single_resize(struct page *page, size_t bytes, bool *ret_clean) hidden;
+/* Bring in what lies between the first FROM and the first TO bytes of a singleton. huge: in huge pages, as far as they fit in between. */
+void page_single_bring_in(struct page *page, size_t from, size_t to, bool huge) hidden;
+/* Move what FROM holds to TO, a new singleton, as much as fits: then FROM is only good to be destroyed. The caller holds both. */
+enum move_result page_single_move(struct page *to, struct page *from) hidden;
 
 /* --- small pages; holder of the heap only ------------------------------------------------------------------------------------ */
 
@@ -211,6 +229,11 @@ void *page_take_block(struct page *page, bool *ret_clean) hidden;
 enum page_freed { PAGE_FREED, PAGE_FREED_FIRST, PAGE_FREED_LAST };
 /* Give one block back. Aborts when it is free already. FIRST: no block was free before; LAST: now all are. */
 enum page_freed page_free_block(struct page *page, void *block) hidden;
+
+/* Bring in BYTES at the start of BLOCK, which the caller holds and which was clean; only OS pages they lie in. */
+void page_bring_in(struct page *page, void *block, size_t bytes) hidden;
+/* See how far one of BLOCKS, which the caller holds, is written, and learn it for KEY. */
+void page_look_at(const struct page *page, uint64_t blocks, uint32_t key) hidden;
 
 /* Take every block of a wholly free page. False: some are in use or in flight. */
 bool page_take_all(struct page *page) hidden;

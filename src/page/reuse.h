@@ -25,6 +25,9 @@ static inline uint32_t reuse_key(uint32_t number, unsigned size_class)
 	return 1 + (number * 64 + size_class) % (REUSE_KEYS - 1);
 }
 
+/* Beside a key: slices that were brought in for what the key stands for, and are not used yet. */
+#define REUSE_AHEAD (UINT32_C(1) << 31)
+
 /* Memory of KEY that was last in use AGO_MS ago and returned since is wanted again, BYTES of it. */
 void reuse_note(uint32_t key, uint32_t ago_ms, size_t bytes) hidden;
 /* Milliseconds, 1 .. REUSE_MAX_MS; 0: nothing came back in time. */

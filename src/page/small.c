@@ -5,7 +5,9 @@
  */
 #include "page/page.h"
 
+#include "kernel/populate.h"
 #include "kernel/report.h"
+#include "page/reuse.h"
 
 #define REMOTE_ONE (UINT64_C(1) << 32)
 
@@ -74,6 +76,13 @@ static uint32_t lowest_run(uint32_t units)
 	return (uint32_t)(bits_low(len) << first);
 }
 
+/* Each block gets a link, so where blocks are no larger than an OS page all of the run is about to be touched. */
+static void bring_in(struct page *page, size_t from, size_t to)
+{
+	if (to - from > OS_PAGE_SIZE && page->block_bytes <= OS_PAGE_SIZE)
+		populate_range(page->start + from, to - from);
+}
+
 /* Blocks that become whole again may also reach into a neighbour that stays away: then they stay away too. */
 static bool bring_back(struct page *page)
 {
@@ -92,6 +101,7 @@ static bool bring_back(struct page *page)
 		page->away &= (uint16_t)~run;
 		size_t from = (size_t)bit_lowest(run) << OS_PAGE_SHIFT;
 		size_t to = (size_t)(bit_highest(run) + 1) << OS_PAGE_SHIFT;
+		bring_in(page, from, to);
 		unsigned last = (unsigned)min_size((to - 1) / page->block_bytes + 1, page->formed);
 		if (push_range(page, (unsigned)(from / page->block_bytes), last) > 0)
 			return true;
@@ -101,6 +111,17 @@ static bool bring_back(struct page *page)
 bool page_extend(struct page *page)
 {
 	return bring_back(page) || form(page);
+}
+
+size_t page_bring_in_ahead(struct page *page, size_t n, uint32_t reuse_key)
+{
+	size_t behind = region_take_clean(page->start + SLICE_SIZE, n - 1);
+	bool in = populate_range(page->start, (behind + 1) * SLICE_SIZE);
+	page->dirty_tail |= in;
+	/* of what was refused some may have come in all the same */
+	if (behind > 0)
+		region_free_past(page->start + SLICE_SIZE, behind, false, (struct slice_past){.key = reuse_key | REUSE_AHEAD, .ms = page_now_ms()});
+	return in ? behind + 1 : 0;
 }
 
 bool page_is_exhausted(const struct page *page)

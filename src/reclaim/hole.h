@@ -17,6 +17,9 @@
 /* The function for advise_batch_init of batches that hole_small and hole_big add to. */
 void hole_done(const struct advise_range *range, bool ok) hidden;
 
+/* Queue a range; what it needs where it may lie in huge pages is asked of the region. */
+void hole_queue(struct advise_batch *batch, char *addr, size_t len, void *owner, uint64_t bits) hidden;
+
 /* Queue all holes of a small page. Holder of its heap. Aborts on damaged links and on a block that is listed twice. */
 void hole_small(struct advise_batch *batch, struct page *page) hidden;
 

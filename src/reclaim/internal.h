@@ -19,20 +19,28 @@ struct reclaim_left {
 	bool more;     /* something is too young still, or was refused */
 	bool new_park; /* a heap was parked a moment ago */
 	uint64_t wait_ns; /* no pass before this much later: the kernel refuses everything */
+	uint64_t rest_ns; /* when a pass will close the ring if it is not used before; UINT64_MAX: it is closed */
 	uint64_t due_ns;  /* seed policy: when a parked heap is next looked at; UINT64_MAX: never */
 };
 
 /* The clock by which HEAP's pages age moves, if it may. With the reclaim lock held. */
 void reclaim_move_clock(struct heap *heap) hidden;
 
-/* Between two batches of a sweep: let go of the reclaim lock when somebody waits for it (a fork, a thread that sweeps for itself). */
+/* Somebody waits for the reclaim lock. */
+bool reclaim_is_wanted(void) hidden;
+/* Between two batches of a sweep, with nothing in flight: let go of the reclaim lock when somebody waits for it (a fork, a thread that
+ * sweeps for itself). */
 void reclaim_breathe(void) hidden;
 
 /* One pass over everything that is old enough. Returns bytes the kernel accepted. */
 size_t reclaim_pass(struct reclaim_left *left) hidden;
 
-/* Return what was handed over: the scavenger ends. */
-void reclaim_flush(void) hidden;
+/* The same by a thread of the program's, where there is no scavenger: bounded, and with its own heap if OWN says so. */
+size_t reclaim_pass_inline(bool own, struct reclaim_left *left) hidden;
+
+/* The calling thread, the scavenger, may use the ring from now on (kernel/ring.h). It ends: return what was handed over, and close it. */
+void reclaim_ring_own(void) hidden;
+void reclaim_ring_disown(void) hidden;
 
 /* The process has been quiet for long: everything that can go does. */
 void reclaim_stage(void) hidden;

@@ -62,6 +62,8 @@ void reclaim_scavenger_start(void) hidden;
 void reclaim_scavenger_stop(void) hidden;
 /* The same, and it does not start again in this process. */
 void reclaim_scavenger_end(void) hidden;
+/* Returns when one that was just started makes no calls any more but those of its rounds. */
+void reclaim_scavenger_settle(void) hidden;
 /* The last thread that has a heap ends. libc ends a process with its last thread, and that must not be the scavenger: it returns, and
  * starts again if there is something left to do. Does not wait. */
 void reclaim_scavenger_leave(void) hidden;

@@ -8,10 +8,13 @@
 
 #include "heap/heap.h"
 #include "kernel/bell.h"
+#include "kernel/caps.h"
 #include "kernel/kernel.h"
 #include "kernel/lock.h"
 #include "reclaim/internal.h"
 #include "reclaim/stages.h"
+#include "region/region.h"
+#include "reclaim/track.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -28,6 +31,7 @@ static struct {
 	struct lock lock;      /* guards starting and stopping */
 	_Atomic bool there;    /* relaxed hint for those who park */
 	_Atomic bool stop;
+	_Atomic uint32_t settled; /* it is past what it does once, before its rounds; a futex word */
 	bool ended;            /* it left by itself: to be joined before the next starts */
 	bool off;              /* set at start only */
 	bool stopped;          /* for good; guarded by lock, read without it as a hint */
@@ -54,11 +58,13 @@ static uint64_t until(uint64_t at_ns, uint64_t now_ns)
 	return at_ns > now_ns ? at_ns - now_ns : 0;
 }
 
-/* Nothing is left to do for now: sleep until the bell rings (true), a parked heap is due, or an idle stage is reached. */
+/* Nothing is left to do for now: sleep until the bell rings (true), a parked heap or a look of the tracker is due, an idle stage is
+ * reached, or the ring was not used for long. */
 static bool sleep_quiet(const struct reclaim_left *left)
 {
 	uint64_t now = kernel.now_ns();
-	uint64_t wait = min_size(until(left->due_ns, now), stages_wait_ns(&scavenger.stages, now));
+	uint64_t wait = min_size(left->rest_ns, min_size(until(left->due_ns, now), stages_wait_ns(&scavenger.stages, now)));
+	wait = min_size(wait, track_wait_ns(now));
 	stages_note(&scavenger.stages, bell_wait(wait), now);
 	uint64_t then = kernel.now_ns();
 	if (stages_reached(&scavenger.stages, then))
@@ -70,22 +76,31 @@ static void *scavenge(void *unused)
 {
 	unsigned quiet = 0;
 	(void)unused;
-	pthread_setname_np(pthread_self(), "lull");
+	if (caps_has(CAPS_THREAD_NAME))
+		pthread_setname_np(pthread_self(), "lull");
+	reclaim_ring_own();
+	/* release: pairs with the acquire of who waits for it */
+	atomic_store_explicit(&scavenger.settled, 1, memory_order_release);
+	kernel.futex_wake(&scavenger.settled, 1);
+	reclaim_ring_own();
 	while (!atomic_load_explicit(&scavenger.stop, memory_order_acquire)) {
 		struct reclaim_left left = {0};
+		region_name_all();
+		track_tick(); /* before the pass, which publishes what it found */
 		size_t bytes = reclaim_pass(&left);
 		quiet = bytes == 0 && !left.more && !left.new_park ? quiet + 1 : 0;
 		if (quiet >= RECLAIM_QUIET_TICKS) {
 			if (sleep_quiet(&left))
 				quiet = 0; /* ticks follow: a ring wakes it once in that time, not each */
 		} else if (left.wait_ns > RECLAIM_TICK_NS) {
-			bell_wait(left.wait_ns);
+			bell_wait(min_size(left.wait_ns, left.rest_ns));
 		} else {
 			bell_doze(min_size(RECLAIM_TICK_NS, until(left.due_ns, kernel.now_ns())));
 		}
 		atomic_fetch_add_explicit(&scavenger.wakes, 1, memory_order_relaxed);
 	}
-	reclaim_flush();
+	track_stop();
+	reclaim_ring_disown();
 	bell_answered(false);
 	return NULL;
 }
@@ -99,25 +114,32 @@ void reclaim_set_stages(const uint32_t *after_s, unsigned n)
 
 /* Of a thread that holds a lock of ours on its way into a call which handlers may interrupt and never come back from (siglongjmp), or
  * in which they may themselves block or fork. What a fault would raise stays: there is no way on after one. */
-static void hold_signals(sigset_t *ret_before)
+static bool hold_signals(sigset_t *ret_before)
 {
+	if (!caps_begin())
+		return false; /* nor may the mask be touched: a handler that never comes back takes the lock with it */
 	static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS};
 	sigset_t mask;
 	sigfillset(&mask);
 	for (size_t i = 0; i < array_len(faults); i++)
 		sigdelset(&mask, faults[i]);
 	pthread_sigmask(SIG_BLOCK, &mask, ret_before);
+	return true;
 }
 
 static void release_signals(const sigset_t *before)
 {
 	pthread_sigmask(SIG_SETMASK, before, NULL);
+	caps_end();
 }
 
 /* With signals held, which the thread inherits: they are the program's, and leave it only those that a fault of its own would raise. */
 static int create(void)
 {
 	pthread_attr_t attr;
+	if (!caps_has(CAPS_THREAD))
+		return EPERM;
+	atomic_store_explicit(&scavenger.settled, 0, memory_order_relaxed);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, SCAVENGER_STACK);
 	int err = pthread_create(&scavenger.thread, &attr, scavenge, NULL);
@@ -145,13 +167,12 @@ static void pass_inline(void)
 		return;
 	if (!atomic_compare_exchange_strong_explicit(&scavenger.inline_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
 		return;
-	hold_signals(&before);
-	if (may_sweep_own())
-		reclaim_thread();
-	size_t bytes = reclaim_pass(&left);
+	bool held = hold_signals(&before);
+	size_t bytes = reclaim_pass_inline(may_sweep_own(), &left);
 	bool done = bytes == 0 && !left.more && !left.new_park && !reclaim_pending();
 	atomic_store_explicit(&bell_unanswered, !done, memory_order_relaxed);
-	release_signals(&before);
+	if (held)
+		release_signals(&before);
 }
 
 /* pthread_join is a cancellation point, which malloc must not be; and the lock is held. */
@@ -189,18 +210,30 @@ void reclaim_scavenger_start(void)
 {
 	int saved = errno;
 	sigset_t before;
+	if (caps_is_minimal()) {
+		pass_inline();
+		return;
+	}
 	if (reclaim_may_start != NULL && !reclaim_may_start())
 		return;
 	atomic_store_explicit(&bell_unanswered, false, memory_order_relaxed);
 	bool there = false;
-	if (!scavenger.off) {
-		hold_signals(&before);
+	if (!scavenger.off && hold_signals(&before)) {
 		there = start_or_find();
 		release_signals(&before);
 	}
 	if (!there)
 		pass_inline();
 	errno = saved;
+}
+
+/* What a new thread does before its first round it may not do later. */
+void reclaim_scavenger_settle(void)
+{
+	lock_take(&scavenger.lock);
+	while (scavenger_is_there() && atomic_load_explicit(&scavenger.settled, memory_order_acquire) == 0)
+		kernel.futex_wait(&scavenger.settled, 0, KERNEL_NO_TIMEOUT);
+	lock_release(&scavenger.lock);
 }
 
 static void tell_to_end(void)

@@ -256,7 +256,7 @@ static struct advise_batch *begin(struct heap *heap)
  * a kernel that refuses all of a batch ends the sweep: it would be asked for the same for ever. */
 static size_t flush_part(struct own_sweep *sweep, bool *more)
 {
-	size_t bytes = sweep_flush();
+	size_t bytes = sweep_flush() + advise_finish();
 	if (sweep->more && bytes == 0)
 		*more = false;
 	return bytes;

@@ -6,6 +6,7 @@
 
 #include "heap/list.h"
 #include "kernel/kernel.h"
+#include "kernel/populate.h"
 #include "kernel/rlimit.h"
 #include "page/reuse.h"
 #include "reclaim/hole.h"
@@ -30,10 +31,30 @@ static struct advise_batch slices;
 
 /* --- what sweeps share ------------------------------------------------------------------------------------------------------------ */
 
+static size_t budget = SIZE_MAX;
+
+size_t sweep_set_budget(size_t bytes)
+{
+	size_t before = budget;
+	budget = bytes;
+	return before;
+}
+
+/* What is queued is all that may go in this pass. Batches of others (handoff.c) are not flushed by it. */
+static bool is_spent(const struct advise_batch *batch)
+{
+	return (batch == &holes || batch == &slices) && batch->bytes >= budget;
+}
+
 static size_t flush(struct advise_batch *batch)
 {
+	budget -= budget == SIZE_MAX ? 0 : min_size(budget, batch->bytes);
 	size_t bytes = advise_batch_flush(batch);
-	reclaim_breathe();
+	if (reclaim_is_wanted()) {
+		/* whoever takes the lock next may fork, or be no owner of the ring */
+		bytes += advise_finish();
+		reclaim_breathe();
+	}
 	return bytes;
 }
 
@@ -82,7 +103,7 @@ bool sweep_small(struct advise_batch *batch, struct heap *heap, bool first)
 	/* once a sweep: what this one is refused waits for the next */
 	if (first && atomic_exchange_explicit(&heap->retry, 0, memory_order_relaxed))
 		heap_touch_all(heap);
-	while (heap->changed != NULL && sweep_has_room(batch, HOLE_RANGES_SMALL)) {
+	while (heap->changed != NULL && sweep_has_room(batch, HOLE_RANGES_SMALL) && !is_spent(batch)) {
 		/* relaxed: the thread waits; a moment later is soon enough */
 		if (atomic_load_explicit(&heap->wanted, memory_order_relaxed))
 			return false;
@@ -108,6 +129,7 @@ size_t sweep_own(struct heap *heap)
 	for (bool more = true, first = true; more; first = false) {
 		more = sweep_part(heap, first);
 		bytes += sweep_flush();
+		more &= budget > 0;
 	}
 	return bytes;
 }
@@ -120,6 +142,7 @@ size_t sweep_parked(struct heap *heap)
 		more = sweep_part(heap, first);
 		heap_unclaim(heap);
 		bytes += sweep_flush();
+		more &= budget > 0;
 	}
 	return bytes;
 }
@@ -238,6 +261,10 @@ static bool sweep_marked_big(struct page *page, void *arg)
 	unsigned age = 0;
 	if (sweep->owner != NULL && owner != sweep->owner)
 		return false;
+	if (is_spent(&holes)) {
+		sweep->left->more = true;
+		return false;
+	}
 	/* No free block, or no such page any more: what comes later sets the mark again. acquire: pairs with the release that made the page,
 	 * whose record was another kind's before. */
 	if (owner == NULL || atomic_load_explicit(&page->word, memory_order_acquire) == 0)
@@ -259,7 +286,7 @@ size_t sweep_big(struct heap *owner, bool force, struct sweep_left *left)
 	uint64_t before = advise_counts().returned_bytes;
 	advise_batch_init(&holes, hole_done);
 	sweep_marked(sweep_marked_big, &sweep);
-	advise_batch_flush(&holes);
+	flush(&holes);
 	return advise_counts().returned_bytes - before;
 }
 
@@ -274,6 +301,10 @@ static void slices_done(const struct advise_range *range, bool ok)
 /* May a run of free slices stay? */
 static bool run_stays(const char *addr, size_t n, struct slice_past past, struct sweep_left *left)
 {
+	if (past.key & REUSE_AHEAD) {
+		populate_note_waste(n << SLICE_SHIFT);
+		return false;
+	}
 	unsigned keep_steps = past.key == 0 ? 0 : policy_keep_steps(&sweep_policy, reuse_ms(past.key));
 	if (keep_steps == 0 || sweep_policy.seed)
 		return false;
@@ -292,16 +323,16 @@ static bool run_stays(const char *addr, size_t n, struct slice_past past, struct
 /* Hand over N slices from SLICE on, as far as they are still free and dirty. */
 static void purge_run(struct region *region, size_t slice, size_t n, bool force)
 {
-	for (size_t end = slice + n; slice < end;) {
-		size_t got;
-		size_t at = region_purge_take(region, slice, force, min_size(end - slice, ADVISE_CALL_BYTES / SLICE_SIZE), &got);
+	for (size_t end = slice + n; slice < end && !is_spent(&slices);) {
+		size_t got, most = max_size(1, min_size(ADVISE_CALL_BYTES, budget - slices.bytes) >> SLICE_SHIFT);
+		size_t at = region_purge_take(region, slice, force, min_size(end - slice, most), &got);
 		if (at == SIZE_MAX)
 			return;
 		if (at >= end) { /* others took the run meanwhile; this one is not judged yet */
 			region_purge_give(region, at, got, false);
 			return;
 		}
-		advise_batch_add(&slices, region->base + (at << SLICE_SHIFT), got << SLICE_SHIFT, region, 0);
+		hole_queue(&slices, region->base + (at << SLICE_SHIFT), got << SLICE_SHIFT, region, 0);
 		slice = at + got;
 		if (slices.bytes >= SLICES_BATCH_BYTES)
 			flush(&slices);
@@ -341,8 +372,10 @@ size_t sweep_slices(bool force, struct sweep_left *left)
 		left->more |= (tick ? region_purge_age(region) : region_dirty(region)) > 0;
 		if (tick)
 			region_trim(region);
-		if (strict)
+		if (strict) {
+			advise_finish(); /* what is in flight is not free yet */
 			region_uncommit(region);
+		}
 	}
 	return advise_counts().returned_bytes - before;
 }

@@ -20,6 +20,10 @@ struct sweep_left {
 	size_t vain_bytes; /* was kept for nothing, and goes now */
 };
 
+/* No more than about this many bytes are handed to the kernel until further notice; what is left keeps its marks and is found by the next
+ * sweep. SIZE_MAX: no bound. Returns what was left of the bound before. Not for the seed policy. With the reclaim lock held. */
+size_t sweep_set_budget(size_t bytes) hidden;
+
 /* The small pages of a heap that the caller holds as its running thread. Returns bytes the kernel accepted. */
 size_t sweep_own(struct heap *heap) hidden;
 /* Those of a parked heap, and its empty pages: held a batch at a time, let go at once when its thread wants it. */

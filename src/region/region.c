@@ -6,6 +6,7 @@
  */
 #include "region/region.h"
 
+#include "kernel/caps.h"
 #include "kernel/map.h"
 #include "kernel/rlimit.h"
 #include "region/meta.h"
@@ -16,6 +17,10 @@
 #define STEP_MAX (64 * MIB / SLICE_SIZE)
 /* Records become usable for this many slices at once: 64 KiB of records, and one OS page of their past. */
 #define RECORD_STEP (OS_PAGE_SIZE / sizeof(struct slice_past))
+
+/* A huge page, in slices. */
+#define HUGE_SLICES (2 * MIB / SLICE_SIZE)
+#define HUGE_PER_CHUNK (CHUNK_SLICES / HUGE_SLICES)
 
 struct region_primary region_primary = {0};
 
@@ -76,7 +81,8 @@ static bool region_alloc_maps(struct region *region)
 {
 	size_t words = region->slices / CHUNK_SLICES;
 	/* one allocation, so that a refusal leaves nothing behind */
-	uint64_t *maps = meta_alloc((4 * words + 2 * (align_up(words, 64) / 64)) * sizeof(uint64_t));
+	size_t per_chunk = align_up(words, 64) / 64;
+	uint64_t *maps = meta_alloc((4 * words + 2 * per_chunk + HUGE_PER_CHUNK * per_chunk) * sizeof(uint64_t));
 	if (maps == NULL)
 		return false;
 	region->free = maps;
@@ -84,7 +90,8 @@ static bool region_alloc_maps(struct region *region)
 	region->young = maps + 2 * words;
 	region->freed = (_Atomic uint64_t *)(maps + 3 * words);
 	region->uncommitted = maps + 4 * words;
-	region->recorded = maps + 4 * words + align_up(words, 64) / 64;
+	region->recorded = maps + 4 * words + per_chunk;
+	region->huge = (_Atomic uint64_t *)(maps + 4 * words + 2 * per_chunk);
 	return true;
 }
 
@@ -152,6 +159,14 @@ static bool region_add(size_t n, size_t seen)
 	}
 	lock_release(&table.lock);
 	return done;
+}
+
+/* Late, and not by those who allocate: a program that gives nothing back makes no unusual call. */
+void region_name_all(void)
+{
+	static size_t named;
+	for (; named < region_n() && caps_has(CAPS_VMA_NAME); named++)
+		map_name(region_at(named)->base, region_at(named)->slices * SLICE_SIZE);
 }
 
 /* --- growth --------------------------------------------------------------------------------------------------------------------- */
@@ -399,6 +414,89 @@ bool region_extend(char *addr, size_t n, bool *ret_clean)
 	return done;
 }
 
+static bool is_clean(const struct region *region, size_t slice)
+{
+	return map_test(region->free, slice) && !map_test(region->dirty, slice) && !map_test(region->uncommitted, slice / CHUNK_SLICES);
+}
+
+size_t region_take_clean(char *addr, size_t n)
+{
+	struct region *region = region_of(addr - 1);
+	size_t slice = slice_of(region, addr), got = 0;
+	bool clean;
+	lock_take(&region->lock);
+	size_t limit = atomic_load_explicit(&region->limit, memory_order_relaxed);
+	while (got < n && slice + got < limit && is_clean(region, slice + got))
+		got++;
+	if (got > 0 && !take_slices(region, slice, got, &clean))
+		got = 0;
+	lock_release(&region->lock);
+	return got;
+}
+
+/* --- huge pages ----------------------------------------------------------------------------------------------------------------- */
+
+static bool is_huge(const struct region *region, size_t unit)
+{
+	return atomic_load_explicit(&region->huge[unit / 64], memory_order_relaxed) >> (unit % 64) & 1;
+}
+
+static uint64_t huge_in_word(const struct region *region, size_t word)
+{
+	return (uint64_t)__builtin_popcountll(atomic_load_explicit(&region->huge[word], memory_order_relaxed));
+}
+
+static void set_huge(struct region *region, size_t unit, bool yes)
+{
+	uint64_t bit = UINT64_C(1) << (unit % 64);
+	if (yes)
+		atomic_fetch_or_explicit(&region->huge[unit / 64], bit, memory_order_relaxed);
+	else
+		atomic_fetch_and_explicit(&region->huge[unit / 64], ~bit, memory_order_relaxed);
+}
+
+/* For the 2 MiB that lie wholly in the range. */
+static void set_huge_inside(const char *addr, size_t len, bool yes)
+{
+	struct region *region = region_of(addr);
+	size_t offset = (size_t)(addr - region->base);
+	lock_take(&region->lock);
+	for (size_t unit = align_up(offset, 2 * MIB) / (2 * MIB); unit < (offset + len) / (2 * MIB); unit++)
+		set_huge(region, unit, yes);
+	lock_release(&region->lock);
+}
+
+void region_mark_huge(const char *addr, size_t len)
+{
+	set_huge_inside(addr, len, true);
+}
+
+void region_note_returned(const char *addr, size_t len)
+{
+	set_huge_inside(addr, len, false);
+}
+
+bool region_may_be_huge(const char *addr, size_t len)
+{
+	const struct region *region = region_of(addr);
+	size_t offset = (size_t)(addr - region->base);
+	for (size_t unit = offset / (2 * MIB); unit <= (offset + len - 1) / (2 * MIB); unit++) {
+		if (is_huge(region, unit))
+			return true;
+	}
+	return false;
+}
+
+/* Of the 2 MiB that the slices are part of: where all is free and clean nothing is resident. */
+static void forget_huge(struct region *region, size_t slice, size_t n)
+{
+	for (size_t unit = slice / HUGE_SLICES; unit <= (slice + n - 1) / HUGE_SLICES; unit++) {
+		size_t first = unit * HUGE_SLICES;
+		if (is_huge(region, unit) && slices_are_free(region, first, HUGE_SLICES) && map_count(region->dirty, first, HUGE_SLICES) == 0)
+			set_huge(region, unit, false);
+	}
+}
+
 /* Free again; the caller holds the lock. */
 static void put_slices(struct region *region, size_t slice, size_t n, bool clean, bool young)
 {
@@ -407,6 +505,8 @@ static void put_slices(struct region *region, size_t slice, size_t n, bool clean
 	map_set(region->young, slice, n, young && !clean);
 	region->dirty_slices += clean ? 0 : n;
 	region->first = min_size(region->first, slice / CHUNK_SLICES);
+	if (clean)
+		forget_huge(region, slice, n);
 }
 
 void region_free_past(char *addr, size_t n, bool clean, struct slice_past past)
@@ -615,6 +715,8 @@ struct region_counts region_counts(void)
 		counts.committed_bytes += (limit - gone) * SLICE_SIZE;
 		counts.taken_bytes += (limit - map_count(region->free, 0, limit)) * SLICE_SIZE;
 		counts.dirty_bytes += region->dirty_slices * SLICE_SIZE;
+		for (size_t unit = 0; unit < align_up(limit, HUGE_SLICES * 64) / HUGE_SLICES; unit += 64)
+			counts.huge_bytes += huge_in_word(region, unit / 64) * 2 * MIB;
 		lock_release(&region->lock);
 	}
 	return counts;

@@ -48,6 +48,8 @@ struct region {
 	uint64_t *dirty;         /* bit per slice, meaningful while free: resident */
 	uint64_t *young;         /* bit per slice, of the dirty ones: freed since the last purge pass */
 	uint64_t *uncommitted;   /* bit per chunk below limit: access given up (overcommit mode 2) */
+	_Atomic uint64_t *huge;  /* bit per 2 MiB: some of it may be in a huge page. Set and cleared under the lock; relaxed: who reads it holds
+	                          * the memory, and came by it through the lock */
 	uint64_t *recorded;      /* bit per chunk: slices were taken since its records were last given back */
 	_Atomic uint64_t *freed; /* bit per slice (head of a medium or large page): blocks were freed since the last look. Any thread. */
 };
@@ -61,7 +63,7 @@ struct region_primary {
 extern struct region_primary region_primary hidden;
 
 struct region_counts {
-	uint64_t reserved_bytes, committed_bytes, taken_bytes, dirty_bytes;
+	uint64_t reserved_bytes, committed_bytes, taken_bytes, dirty_bytes, huge_bytes;
 };
 
 /*
@@ -79,6 +81,17 @@ char *region_alloc(size_t n, size_t align, bool *ret_clean) hidden;
 /* Take the N slices right behind addr if all are free. True: they are the caller's. clean as above. */
 bool region_extend(char *addr, size_t n, bool *ret_clean) hidden;
 
+/* Take those of the N slices right behind ADDR, from the first on, that are free, clean and usable without asking the kernel. Returns how
+ * many; they are the caller's. */
+size_t region_take_clean(char *addr, size_t n) hidden;
+
+/* The 2 MiB at ADDR and on, LEN bytes of them, which the caller holds, may be in huge pages from now on. */
+void region_mark_huge(const char *addr, size_t len) hidden;
+/* Any of these bytes may be in a huge page: returning part of one is not like returning OS pages. */
+bool region_may_be_huge(const char *addr, size_t len) hidden;
+/* The caller holds these bytes, and the kernel took them. */
+void region_note_returned(const char *addr, size_t len) hidden;
+
 /* Give N slices back. clean: none of their OS pages is resident. */
 void region_free(char *addr, size_t n, bool clean) hidden;
 /* The same, and remember what they were used for. */
@@ -93,6 +106,9 @@ struct region *region_of(const void *addr) hidden;
 
 /* Tell the next look that blocks of the page headed by this slice were freed. Returns true when that was not known yet. */
 bool region_mark_freed(const void *addr) hidden;
+
+/* Give regions that have none yet their name in /proc/PID/maps, where the kernel can. One thread. */
+void region_name_all(void) hidden;
 
 /* Regions in order of creation; n regions exist, none ever goes. */
 size_t region_n(void) hidden;

@@ -7,7 +7,8 @@
 # error and exit status (`same`). So that no test passes without the library, `bound` shows that a program's malloc is the
 # library's, and `loaded` that a running server has the library mapped.
 #
-# LULL_SO names the library, out/release/liblull.so by default; any other allocator's will do to try out a test.
+# LULL_SO names the library, out/release/liblull.so by default; any other allocator's will do to try out a test. TEST_UNDER is a command
+# that starts the program with the library, under a filter or a limit (tests/fallback).
 # Exit 0 pass, 1 fail (what differs is shown), 77 skip (the last line names what is missing).
 set -eu
 
@@ -80,7 +81,8 @@ wait_for() {
 
 # preload COMMAND...: with the library, ended if it hangs
 preload() {
-	plain env LD_PRELOAD="$LULL_SO" "$@"
+	# shellcheck disable=SC2086 # a command and its arguments
+	plain ${TEST_UNDER:-} env LD_PRELOAD="$LULL_SO" "$@"
 }
 
 # plain COMMAND...: the same without it. In the background, so that a signal to this script ends it too; what a shell has its
@@ -99,7 +101,8 @@ plain() {
 start() {
 	local name=$1
 	shift
-	start_plain "$name" env LD_PRELOAD="$LULL_SO" "$@"
+	# shellcheck disable=SC2086 # a command and its arguments
+	start_plain "$name" ${TEST_UNDER:-} env LD_PRELOAD="$LULL_SO" "$@"
 }
 
 # start_plain NAME COMMAND...: the same without the library
@@ -129,6 +132,8 @@ loaded() {
 bound() {
 	local log
 	log=$(mktemp -d -p "$work")
+	# TEST_UNDER may make the program another user's
+	chmod 777 "$log"
 	preload env LD_BIND_NOW=1 LD_DEBUG=bindings LD_DEBUG_OUTPUT="$log/ld" "$@" >/dev/null 2>&1 </dev/null || true
 	cat "$log"/ld.* >"$log/all" 2>/dev/null || true
 	grep -F "to $LULL_SO [0]: normal symbol" "$log/all" | grep -qF "\`malloc'" || fail "malloc in '$*' is not that of $LULL_SO"

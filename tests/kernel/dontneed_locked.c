@@ -6,6 +6,7 @@
 #include "kernel/advise.h"
 #include "kernel/caps.h"
 #include "kernel/kernel.h"
+#include "kernel/ring.h"
 #include "support/fact.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@ static void flush_around_locked(enum advise_way way)
 	advise_batch_init(&batch, tell);
 	for (size_t i = 0; i < 3; i++)
 		advise_batch_add(&batch, addr + i * LEN, LEN, NULL, 0);
-	fact(advise_batch_flush(&batch) == 2 * LEN, "a batch returns all but the locked range");
+	fact(advise_batch_finish(&batch) == 2 * LEN, "a batch returns all but the locked range");
 	fact(accepted == 2 && refused == 1, "and says so");
 	fact(advise_way() == way, "and goes on the same way");
 	fact(fact_all(addr, LEN, 0) && fact_all(addr + 2 * LEN, LEN, 0), "its neighbours are gone");
@@ -56,5 +57,9 @@ int main(void)
 	flush_around_locked(ADVISE_LOOP);
 	if (caps_has(CAPS_PROCESS_MADVISE))
 		flush_around_locked(ADVISE_VECTOR);
+	if (caps_has(CAPS_URING_MADVISE)) {
+		ring_own();
+		flush_around_locked(ADVISE_URING);
+	}
 	return 0;
 }

@@ -5,10 +5,14 @@
  */
 #include "support/fake_kernel.h"
 
+#include "kernel/abi.h"
 #include "kernel/kernel.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 struct order {
@@ -37,7 +41,7 @@ static size_t locked_n, short_vector;
 static atomic_uint calls[FAKE_CALLS];
 static struct fake_record records[FAKE_RECORDS];
 static atomic_size_t records_n;
-static _Atomic uint64_t clock_ns;
+static _Atomic uint64_t clock_ns, cpu_ns;
 
 static void record(enum fake_call call, const void *addr, size_t len, int arg)
 {
@@ -94,6 +98,14 @@ static int fake_munmap(void *addr, size_t len)
 	return dry ? 0 : real.munmap(addr, len);
 }
 
+static intptr_t fake_mremap(void *from, size_t len, void *to)
+{
+	int err = enter(FAKE_MREMAP);
+
+	record(FAKE_MREMAP, to, len, 0);
+	return err ? err : real.mremap(from, len, to);
+}
+
 static int fake_mprotect(void *addr, size_t len, int prot)
 {
 	int err = enter(FAKE_MPROTECT);
@@ -143,6 +155,79 @@ static ssize_t fake_process_madvise(const struct iovec *vec, size_t n, int advic
 	return done > 0 ? (ssize_t)done : err;
 }
 
+/* --- the ring --------------------------------------------------------------------------------------------------------------------- */
+
+#define RING_MAX 256
+
+static struct {
+	bool open, reverse;
+	pthread_t owner;
+	size_t entries, n, most;
+	unsigned nth, answers;
+	int err, advice[RING_MAX];
+	struct kernel_request request[RING_MAX];
+} ring;
+
+static void ring_must(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+static int fake_ring_open(unsigned entries, unsigned workers_max)
+{
+	int err = enter(FAKE_RING_OPEN);
+
+	ring_must(!ring.open && entries <= RING_MAX && workers_max > 0);
+	ring.open = err == 0;
+	ring.owner = pthread_self();
+	ring.entries = entries;
+	return err;
+}
+
+static ssize_t fake_ring_submit(const struct kernel_request *request, size_t n, int advice)
+{
+	int err = enter(FAKE_RING_SUBMIT);
+
+	ring_must(ring.open && pthread_equal(ring.owner, pthread_self()) && ring.n + n <= ring.entries);
+	if (err)
+		return err;
+	if (ring.most && n > ring.most)
+		n = ring.most;
+	for (size_t i = 0; i < n; i++) {
+		record(FAKE_RING_SUBMIT, request[i].addr, request[i].len, advice);
+		ring.advice[ring.n] = advice;
+		ring.request[ring.n++] = request[i];
+	}
+	return (ssize_t)n;
+}
+
+static struct kernel_answer fake_ring_wait(unsigned expected)
+{
+	size_t i = ring.reverse ? ring.n - 1 : 0;
+	struct kernel_request request;
+	int advice;
+
+	enter(FAKE_RING_WAIT);
+	ring_must(ring.open && pthread_equal(ring.owner, pthread_self()) && expected > 0 && expected <= ring.n);
+	request = ring.request[i];
+	advice = ring.advice[i];
+	for (ring.n--; i < ring.n; i++) {
+		ring.request[i] = ring.request[i + 1];
+		ring.advice[i] = ring.advice[i + 1];
+	}
+	if (ring.nth && ++ring.answers % ring.nth == 0)
+		return (struct kernel_answer){.tag = request.tag, .result = -ring.err};
+	return (struct kernel_answer){.tag = request.tag, .result = advise_range(request.addr, request.len, advice)};
+}
+
+static void fake_ring_close(void)
+{
+	enter(FAKE_RING_CLOSE);
+	ring_must(ring.open && ring.n == 0 && pthread_equal(ring.owner, pthread_self()));
+	ring.open = false;
+}
+
 static int fake_futex_wait(const void *word, uint32_t expected, uint64_t timeout_ns)
 {
 	int err = enter(FAKE_FUTEX_WAIT);
@@ -155,6 +240,42 @@ static int fake_futex_wake(const void *word, int n)
 	int err = enter(FAKE_FUTEX_WAKE);
 
 	return err ? err : real.futex_wake(word, n);
+}
+
+static int fake_uffd_open(void)
+{
+	int err = enter(FAKE_UFFD_OPEN);
+
+	return err ? err : real.uffd_open();
+}
+
+static int fake_uffd_watch(int fd, void *addr, size_t len)
+{
+	int err = enter(FAKE_UFFD_WATCH);
+
+	record(FAKE_UFFD_WATCH, addr, len, 0);
+	return err ? err : real.uffd_watch(fd, addr, len);
+}
+
+static int fake_pagemap_open(void)
+{
+	int err = enter(FAKE_PAGEMAP_OPEN);
+
+	return err ? err : real.pagemap_open();
+}
+
+static long fake_pagemap_scan(int fd, struct abi_pm_scan_arg *arg)
+{
+	int err = enter(FAKE_PAGEMAP_SCAN);
+
+	record(FAKE_PAGEMAP_SCAN, (void *)(uintptr_t)arg->start, (size_t)(arg->end - arg->start), (int)arg->flags);
+	return err ? err : real.pagemap_scan(fd, arg);
+}
+
+static uint64_t fake_cpu_ns(bool own)
+{
+	(void)own;
+	return atomic_load(&cpu_ns);
 }
 
 static uint64_t fake_now_ns(void)
@@ -176,7 +297,9 @@ static void forget_orders(void)
 	dry = false;
 	locked_n = 0;
 	short_vector = 0;
+	memset(&ring, 0, sizeof(ring));
 	fake_clock_set(0);
+	atomic_store(&cpu_ns, 0);
 }
 
 void fake_kernel_install(void)
@@ -190,6 +313,7 @@ void fake_kernel_install(void)
 	kernel = (struct kernel){
 		.mmap = fake_mmap,
 		.munmap = fake_munmap,
+		.mremap = fake_mremap,
 		.mprotect = fake_mprotect,
 		.madvise = fake_madvise,
 		.mincore = real.mincore,
@@ -197,7 +321,16 @@ void fake_kernel_install(void)
 		.process_madvise = fake_process_madvise,
 		.futex_wait = fake_futex_wait,
 		.futex_wake = fake_futex_wake,
+		.ring_open = fake_ring_open,
+		.ring_submit = fake_ring_submit,
+		.ring_wait = fake_ring_wait,
+		.ring_close = fake_ring_close,
 		.now_ns = fake_now_ns,
+		.cpu_ns = fake_cpu_ns,
+		.uffd_open = fake_uffd_open,
+		.uffd_watch = fake_uffd_watch,
+		.pagemap_open = fake_pagemap_open,
+		.pagemap_scan = fake_pagemap_scan,
 	};
 }
 
@@ -233,6 +366,27 @@ void fake_lock_range(void *addr, size_t len)
 void fake_short_vector(size_t bytes)
 {
 	short_vector = bytes;
+}
+
+void fake_ring_short(size_t n)
+{
+	ring.most = n;
+}
+
+void fake_ring_fail(unsigned nth, int err)
+{
+	ring.nth = nth;
+	ring.err = err;
+}
+
+void fake_ring_reverse(bool on)
+{
+	ring.reverse = on;
+}
+
+bool fake_ring_is_open(void)
+{
+	return ring.open;
 }
 
 unsigned fake_calls(enum fake_call call)
@@ -278,4 +432,9 @@ void fake_clock_set(uint64_t ns)
 void fake_clock_add(uint64_t ns)
 {
 	atomic_fetch_add(&clock_ns, ns);
+}
+
+void fake_cpu_add(uint64_t ns)
+{
+	atomic_fetch_add(&cpu_ns, ns);
 }

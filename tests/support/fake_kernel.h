@@ -14,14 +14,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum fake_call { FAKE_MMAP, FAKE_MUNMAP, FAKE_MPROTECT, FAKE_MADVISE, FAKE_PROCESS_MADVISE, FAKE_FUTEX_WAIT, FAKE_FUTEX_WAKE, FAKE_CALLS };
+enum fake_call {
+	FAKE_MMAP,
+	FAKE_MUNMAP,
+	FAKE_MREMAP,
+	FAKE_MPROTECT,
+	FAKE_MADVISE,
+	FAKE_PROCESS_MADVISE,
+	FAKE_FUTEX_WAIT,
+	FAKE_FUTEX_WAKE,
+	FAKE_RING_OPEN,
+	FAKE_RING_SUBMIT,
+	FAKE_RING_WAIT,
+	FAKE_RING_CLOSE,
+	FAKE_UFFD_OPEN,
+	FAKE_UFFD_WATCH,
+	FAKE_PAGEMAP_OPEN,
+	FAKE_PAGEMAP_SCAN,
+	FAKE_CALLS
+};
 
-/* One range of one call; a process_madvise leaves one record for each entry of its vector. */
+/* One range of one call; a process_madvise leaves one record for each entry of its vector, a submit one for each request it takes. */
 struct fake_record {
 	enum fake_call call;
 	char *addr;
 	size_t len;
-	int arg; /* mmap: flags; mprotect: protection; madvise and process_madvise: advice */
+	int arg; /* mmap: flags; mprotect: protection; madvise and process_madvise: advice; pagemap_scan: flags */
 };
 
 #define FAKE_RECORDS 4096 /* later ones are counted, not kept */
@@ -44,6 +62,16 @@ void fake_lock_range(void *addr, size_t len);
 /* process_madvise takes at most this many bytes of a call, rounded down to whole entries unless the first is larger; 0: no limit. */
 void fake_short_vector(size_t bytes);
 
+/* The ring of the fake carries a request out when its answer is fetched; FAKE_RING_OPEN and FAKE_RING_SUBMIT can be refused. A wait for
+ * nothing, or any use of it that the table forbids, aborts. */
+/* A submit takes at most N requests; 0: no limit. */
+void fake_ring_short(size_t n);
+/* Each NTH answer is -ERR and its request was not carried out: 1 all of them, 0 none. */
+void fake_ring_fail(unsigned nth, int err);
+/* Answers come last first. */
+void fake_ring_reverse(bool on);
+bool fake_ring_is_open(void);
+
 unsigned fake_calls(enum fake_call call);
 /* What was recorded since the install, oldest first. */
 size_t fake_records(void);
@@ -55,6 +83,8 @@ size_t fake_bytes(enum fake_call call);
 /* Forget counts and records, keep orders. */
 void fake_forget(void);
 
+/* The processor time of the process and of every thread alike; stands still unless moved. */
+void fake_cpu_add(uint64_t ns);
 void fake_clock_set(uint64_t ns);
 void fake_clock_add(uint64_t ns);
 

@@ -6,6 +6,7 @@
 
 #include "api/file.h"
 #include "base/base.h"
+#include "kernel/caps.h"
 #include "support/fake_kernel.h"
 #include "support/unit.h"
 
@@ -47,6 +48,7 @@ static char *map(size_t len, int prot, int flags)
 
 static void begin(void)
 {
+	caps_has(CAPS_PROC); /* asked once, beside what is looked at here */
 	fake_kernel_install();
 	errno = 17;
 }

@@ -4,6 +4,7 @@
  */
 #include "kernel/map.h"
 
+#include "kernel/caps.h"
 #include "kernel/kernel.h"
 #include "support/fake_kernel.h"
 #include "support/unit.h"
@@ -116,6 +117,58 @@ START_TEST(test_a_release_the_kernel_cannot_do_still_gives_the_memory_back)
 }
 END_TEST
 
+/* Everything of LEN bytes reads as zero. */
+static bool is_zero(const char *addr, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (addr[i] != 0)
+			return false;
+	return true;
+}
+
+static char *make_dirty(size_t len)
+{
+	char *addr = map_reserve(len, 2 * MIB);
+
+	ck_assert(map_commit(addr, len));
+	memset(addr, 0xaa, len);
+	return addr;
+}
+
+START_TEST(test_clearing_leaves_zeros_whatever_the_kernel_does)
+{
+	size_t len = 5 * MIB;
+	char *addr = make_dirty(len);
+
+	map_clear(addr + 100, len - 200, false);
+	ck_assert(is_zero(addr + 100, len - 200));
+	ck_assert_int_eq((unsigned char)addr[99], 0xaa);
+	ck_assert_int_eq((unsigned char)addr[len - 100], 0xaa);
+	memset(addr, 0xaa, len);
+	fake_kernel_install();
+	fake_refuse_all(FAKE_MADVISE, EINVAL);
+	map_clear(addr, len, true);
+	ck_assert(is_zero(addr, len));
+}
+END_TEST
+
+/* Its yes is not believed: it is not asked. */
+START_TEST(test_a_kernel_that_lies_drops_nothing)
+{
+	size_t len = 4 * MIB;
+	char *addr = make_dirty(len);
+
+	caps_force_off(CAPS_DONTNEED);
+	fake_kernel_install();
+	ck_assert(!map_can_drop());
+	ck_assert(!map_drop(addr, len));
+	ck_assert_int_eq((unsigned char)addr[0], 0xaa);
+	map_clear(addr, len, false);
+	ck_assert(is_zero(addr, len));
+	ck_assert_uint_eq(fake_calls(FAKE_MADVISE), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = unit_suite("map");
@@ -128,6 +181,8 @@ int main(void)
 	tcase_add_test(commit, test_committed_memory_is_zero_and_writable_and_decommit_drops_it);
 	tcase_add_test(commit, test_a_refused_commit_and_decommit_say_so);
 	tcase_add_test(commit, test_a_release_the_kernel_cannot_do_still_gives_the_memory_back);
+	tcase_add_test(commit, test_clearing_leaves_zeros_whatever_the_kernel_does);
+	tcase_add_test(commit, test_a_kernel_that_lies_drops_nothing);
 	suite_add_tcase(suite, reserve);
 	suite_add_tcase(suite, commit);
 	return unit_run(suite);

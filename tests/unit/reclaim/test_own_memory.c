@@ -8,6 +8,7 @@
 
 #include "heap/heap.h"
 #include "kernel/advise.h"
+#include "kernel/caps.h"
 #include "reclaim/internal.h"
 #include "region/region.h"
 #include "support/fake_kernel.h"
@@ -27,6 +28,10 @@ static atomic_int step;
 static void begin(enum advise_way way)
 {
 	memory_without_huge_pages();
+	/* tried on memory of their own */
+	caps_has(CAPS_DONTNEED);
+	caps_has(CAPS_POPULATE);
+	caps_has(CAPS_HUGE_PAGES);
 	fake_kernel_install();
 	fake_clock_set(UINT64_C(1000) * RECLAIM_TICK_NS);
 	advise_set_way(way);

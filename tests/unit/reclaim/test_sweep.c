@@ -6,6 +6,7 @@
 #include "reclaim/sweep.h"
 
 #include "kernel/advise.h"
+#include "kernel/caps.h"
 #include "kernel/kernel.h"
 #include "reclaim/internal.h"
 #include "region/region.h"
@@ -19,6 +20,7 @@
 static void begin(void)
 {
 	memory_without_huge_pages();
+	caps_has(CAPS_DONTNEED); /* tried on memory of its own */
 	fake_kernel_install();
 	advise_set_way(ADVISE_LOOP);
 }

@@ -7,6 +7,7 @@
 #include "region/region.h"
 
 #include "base/random.h"
+#include "kernel/map.h"
 #include "support/fake_kernel.h"
 #include "support/unit.h"
 #include "unit/region/memory.h"
@@ -37,6 +38,99 @@ static size_t limit_of(const struct region *region)
 {
 	return atomic_load(&region->limit);
 }
+
+/* --- what lies behind ----------------------------------------------------------------------------------------------------------------- */
+
+START_TEST(test_only_clean_slices_right_behind_are_taken)
+{
+	char *dirty, *at = alloc(40); /* so that slices behind are usable */
+
+	region_free(at, 40, true);
+	at = alloc(1);
+	ck_assert_uint_eq(region_take_clean(at + SLICE_SIZE, 6), 6);
+	ck_assert_uint_eq(region_counts().taken_bytes, 7 * SLICE_SIZE);
+	region_free(at + 3 * SLICE_SIZE, 2, false); /* 3 and 4 of 0 to 6 */
+	region_free(at + SLICE_SIZE, 2, true);
+	ck_assert_uint_eq(region_take_clean(at + SLICE_SIZE, 6), 2);
+	dirty = at + 3 * SLICE_SIZE;
+	ck_assert_uint_eq(region_take_clean(dirty, 6), 0);
+	ck_assert_uint_eq(region_take_clean(at + 5 * SLICE_SIZE, 6), 0); /* taken */
+	ck_assert_uint_eq(region_take_clean(at + 7 * SLICE_SIZE, 0), 0);
+	ck_assert_uint_eq(region_counts().dirty_bytes, 2 * SLICE_SIZE);
+}
+END_TEST
+
+START_TEST(test_slices_behind_the_usable_ones_are_left)
+{
+	char *at = alloc(1);
+	size_t usable = limit_of(region_at(0));
+
+	ck_assert_uint_eq(region_take_clean(at + SLICE_SIZE, 10 * usable), usable - 1);
+	ck_assert_uint_eq(limit_of(region_at(0)), usable);
+	ck_assert_uint_eq(region_take_clean(at + usable * SLICE_SIZE, 1), 0);
+}
+END_TEST
+
+/* --- huge pages ---------------------------------------------------------------------------------------------------------------------- */
+
+#define HUGE_SLICES (2 * MIB / SLICE_SIZE)
+
+static char *alloc_huge(size_t n)
+{
+	bool clean;
+	char *addr = region_alloc(n * HUGE_SLICES, HUGE_SLICES, &clean);
+
+	ck_assert_ptr_nonnull(addr);
+	region_mark_huge(addr, n * 2 * MIB);
+	return addr;
+}
+
+START_TEST(test_memory_may_be_huge_where_it_was_said)
+{
+	char *addr;
+
+	alloc(1);
+	addr = alloc_huge(3);
+	ck_assert(!region_may_be_huge(addr - 2 * MIB, 2 * MIB));
+	ck_assert(region_may_be_huge(addr - OS_PAGE_SIZE, 2 * OS_PAGE_SIZE));
+	ck_assert(region_may_be_huge(addr + 6 * MIB - OS_PAGE_SIZE, OS_PAGE_SIZE));
+	ck_assert(!region_may_be_huge(addr + 6 * MIB, 2 * MIB));
+	ck_assert_uint_eq(region_counts().huge_bytes, 6 * MIB);
+}
+END_TEST
+
+START_TEST(test_a_returned_part_leaves_it_huge_and_the_whole_does_not)
+{
+	char *addr = alloc_huge(3);
+
+	region_note_returned(addr + MIB, 2 * MIB);
+	ck_assert_uint_eq(region_counts().huge_bytes, 6 * MIB);
+	region_note_returned(addr + MIB, 3 * MIB);
+	ck_assert_uint_eq(region_counts().huge_bytes, 4 * MIB);
+	ck_assert(!region_may_be_huge(addr + 2 * MIB, 2 * MIB));
+}
+END_TEST
+
+START_TEST(test_free_slices_are_huge_until_all_of_them_are_clean)
+{
+	char *addr = alloc_huge(1);
+	struct region *region = region_at(0);
+	size_t n, slice;
+
+	region_free(addr, 10, false);
+	region_free(addr + 10 * SLICE_SIZE, HUGE_SLICES - 10, true);
+	ck_assert_uint_eq(region_counts().huge_bytes, 2 * MIB);
+	slice = region_purge_take(region, 0, true, 4, &n);
+	region_purge_give(region, slice, n, true);
+	ck_assert_uint_eq(region_counts().huge_bytes, 2 * MIB);
+	slice = region_purge_take(region, 0, true, 64, &n);
+	region_purge_give(region, slice, n, false);
+	ck_assert_uint_eq(region_counts().huge_bytes, 2 * MIB);
+	slice = region_purge_take(region, 0, true, 64, &n);
+	region_purge_give(region, slice, n, true);
+	ck_assert_uint_eq(region_counts().huge_bytes, 0);
+}
+END_TEST
 
 /* --- handing out ------------------------------------------------------------------------------------------------------------------- */
 
@@ -818,6 +912,11 @@ static TCase *handing_out(void)
 {
 	TCase *tcase = tcase_create("handing out");
 
+	tcase_add_test(tcase, test_memory_may_be_huge_where_it_was_said);
+	tcase_add_test(tcase, test_a_returned_part_leaves_it_huge_and_the_whole_does_not);
+	tcase_add_test(tcase, test_free_slices_are_huge_until_all_of_them_are_clean);
+	tcase_add_test(tcase, test_only_clean_slices_right_behind_are_taken);
+	tcase_add_test(tcase, test_slices_behind_the_usable_ones_are_left);
 	tcase_add_test(tcase, test_fresh_slices_are_aligned_clean_and_writable);
 	tcase_add_loop_test(tcase, test_alignment_beyond_a_chunk_is_that_of_the_address, 0, 9);
 	tcase_add_test(tcase, test_the_lowest_run_that_fits_is_taken);
@@ -888,6 +987,7 @@ END_TEST
 
 START_TEST(test_records_are_given_back_once_for_each_use)
 {
+	map_can_drop(); /* asked here it is not among the calls that are counted */
 	fake_kernel_install();
 	char *a = take_recorded_chunks();
 	bool clean;
