@@ -9,8 +9,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-static const struct command *const subcommands[] = {&run_command, &stat_command, &measure_command, NULL};
+static const struct command *const subcommands[] = {&run_command, &stat_command, &doctor_command, &measure_command, NULL};
 
 static bool show_version;
 
@@ -18,8 +19,12 @@ static const struct option_row options[] = {
 	{.name = "version", .letter = 'V', .help = "print the version", .set.flag = &show_version},
 };
 
+static const struct command lull_command;
+
 static int lull_run(int n, char **operands)
 {
+	const struct command *sub;
+
 	if (show_version) {
 		puts("lull " LULL_VERSION);
 		return TOOL_OK;
@@ -28,9 +33,9 @@ static int lull_run(int n, char **operands)
 		say_try_help(NULL, "no command given");
 		return TOOL_CANNOT;
 	}
-	for (const struct command *const *sub = subcommands; *sub != NULL; sub++)
-		if (strcmp((*sub)->name, operands[0]) == 0)
-			return options_run(*sub, n, operands);
+	sub = options_find_command(&lull_command, operands[0]);
+	if (sub != NULL)
+		return options_run(sub, n, operands);
 	say_try_help(NULL, "unknown command '%s'", operands[0]);
 	return TOOL_CANNOT;
 }
@@ -48,10 +53,25 @@ static const struct command lull_command = {
 	.run = lull_run,
 };
 
+/* The library linked in for `lull measure` would read LULL_* at load and complain of what it does not know, in every command and once
+ * more in the program that `lull run` becomes. Without an environment it leaves that to its first call, which only measurements make. */
+static char **environment;
+
+static void hide_environment(void)
+{
+	environment = environ;
+	environ = NULL;
+}
+
+/* Right before the library's constructor, which has the first number programs may use (101), and behind libc's, which sets environ. */
+static void (*hide_first)(void) __attribute__((section(".init_array.00100"), used)) = hide_environment;
+
 int main(int argc, char **argv)
 {
-	int status = options_run(&lull_command, argc, argv);
+	int status;
 
+	environ = environment;
+	status = options_run(&lull_command, argc, argv);
 	/* what was printed may still fail to reach the disk */
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		say(NULL, "cannot write to standard output: %s", strerror(errno));

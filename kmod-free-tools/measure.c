@@ -1,246 +1,49 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `lull measure`: what something costs on this machine, measured here and now. There is one measurement, pageout: what a request after a
- * pause costs when the program's image was paged out in the pause, when lull's idle stages ran, and when neither did. The fields below
- * are the one description of what is printed; a record is one of the three ways.
+ * `lull measure`: what something costs on this machine, measured here and now. Each measurement is a command of its own with its own
+ * options; this one only finds it. To add one, write its file and add it here and to commands.h.
  */
 #include "commands.h"
-#include "common/library.h"
-#include "common/pageout.h"
-#include "common/procfs.h"
+#include "common/pageout_program.h"
 #include "common/say.h"
-#include "common/table.h"
 
-#include "base/base.h"
-
-#include <errno.h>
-#include <limits.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define SCHEMA "lull.measure.pageout.1"
-
-/* The seed's image had 57 MiB in memory. */
-#define IMAGE_MIB_DEFAULT 64
-/* The pieces a request reads are 4 MiB together and must lie apart; no page cache should be flooded. */
-#define IMAGE_MIB_MIN 16
-#define IMAGE_MIB_MAX 4096
-#define COUNT_DEFAULT 3
-#define PAUSE_S_DEFAULT 5
-/* A file system on a disk, and not emptied at start-up; /tmp often is in memory. */
-#define DIR_DEFAULT "/var/tmp"
-
-static bool want_json;
-static const char *count_text, *pause_text, *image_text, *dir_text;
-
-static const struct option_row options[] = {
-	{.letter = 'j', .name = "json", .help = "a JSON object for each way (schema " SCHEMA ")", .set.flag = &want_json},
-	{.letter = 'n', .name = "count", .value = "N", .help = "runs of each way, default 3", .set.text = &count_text},
-	{.letter = 'p', .name = "pause", .value = "S", .help = "seconds of pause, 4 to 25, default 5", .set.text = &pause_text},
-	{.name = "image", .value = "MIB", .help = "size of the image, default 64", .set.text = &image_text},
-	{.name = "dir", .value = "DIR", .help = "folder for it: on a disk, default /var/tmp", .set.text = &dir_text},
+static const struct command *const measurements[] = {
+	&measure_return_command,
+	&measure_faults_command,
+	&measure_pageout_command,
+	NULL,
 };
-
-struct record {
-	const char *way;
-	const char *kernel;
-	const char *tool_version;
-	const char *dir;
-	uint64_t runs, pause_us, image_bytes;
-	uint64_t steady_us, next_us, added_us, next_min_us, next_max_us;
-	struct pageout_run run;
-};
-
-#define HEAD(key_, kind_, member) {.key = key_, .kind = kind_, .offset = offsetof(struct record, member), .is_only_in_json = true}
-#define ROW(key_, kind_, member) {.key = key_, .kind = kind_, .offset = offsetof(struct record, member)}
-
-static const struct field fields[] = {
-	ROW("way", FIELD_TEXT, way),
-	HEAD("kernel", FIELD_TEXT, kernel),
-	HEAD("lull_version", FIELD_TEXT, tool_version),
-	HEAD("dir", FIELD_TEXT, dir),
-	HEAD("runs", FIELD_COUNT, runs),
-	HEAD("pause_us", FIELD_US, pause_us),
-	HEAD("image_bytes", FIELD_BYTES, image_bytes),
-	ROW("steady_us", FIELD_US, steady_us),
-	ROW("next_us", FIELD_US, next_us),
-	ROW("next_min_us", FIELD_US, next_min_us),
-	ROW("next_max_us", FIELD_US, next_max_us),
-	ROW("added_us", FIELD_US, added_us),
-	ROW("steady_major_faults", FIELD_COUNT, run.steady_major_faults),
-	ROW("next_major_faults", FIELD_COUNT, run.next_major_faults),
-	ROW("steady_minor_faults", FIELD_COUNT, run.steady_minor_faults),
-	ROW("next_minor_faults", FIELD_COUNT, run.next_minor_faults),
-	ROW("image_before_bytes", FIELD_BYTES, run.image_before_bytes),
-	ROW("image_after_bytes", FIELD_BYTES, run.image_after_bytes),
-	ROW("anon_before_bytes", FIELD_BYTES, run.anon_before_bytes),
-	ROW("anon_after_bytes", FIELD_BYTES, run.anon_after_bytes),
-	ROW("rss_before_bytes", FIELD_BYTES, run.rss_before_bytes),
-	ROW("rss_after_bytes", FIELD_BYTES, run.rss_after_bytes),
-};
-
-static const char *const way_names[PAGEOUT_ARMS] = {
-	[PAGEOUT_ARM_PAGED_OUT] = "page-out",
-	[PAGEOUT_ARM_IDLE_STAGES] = "idle-stages",
-	[PAGEOUT_ARM_NEITHER] = "neither",
-};
-
-static unsigned total_runs;
-
-/* One line that is written over, and only where a person looks. */
-static void show_progress(unsigned run)
-{
-	if (!isatty(STDERR_FILENO))
-		return;
-	if (run < total_runs)
-		fprintf(stderr, "\rrun %u of %u: %-12s", run + 1, total_runs, way_names[run % PAGEOUT_ARMS]);
-	else
-		fprintf(stderr, "\r%-40s\r", "");
-}
-
-static struct record make_record(const struct pageout_plan *plan, const struct pageout_result *result, enum pageout_arm arm)
-{
-	return (struct record){
-		.way = way_names[arm],
-		.tool_version = LULL_VERSION,
-		.dir = plan->dir,
-		.runs = plan->count,
-		.pause_us = (uint64_t)plan->pause_s * 1000000,
-		.image_bytes = plan->image_bytes,
-		.steady_us = result->median.steady_ns / 1000,
-		.next_us = result->median.next_ns / 1000,
-		.added_us = result->median.next_ns / 1000 - result->median.steady_ns / 1000,
-		.next_min_us = result->next_min_ns / 1000,
-		.next_max_us = result->next_max_ns / 1000,
-		.run = result->median,
-	};
-}
-
-static bool print_text(const struct record *records)
-{
-	const void *columns[PAGEOUT_ARMS];
-
-	for (unsigned arm = 0; arm < PAGEOUT_ARMS; arm++)
-		columns[arm] = &records[arm];
-	printf("the request after a pause of %ju s; image of %ju MiB in %s; medians of %ju;\nLinux %s, lull %s\n\n",
-		(uintmax_t)records->pause_us / 1000000, (uintmax_t)(records->image_bytes / MIB), records->dir, (uintmax_t)records->runs,
-		records->kernel, records->tool_version);
-	table_print_columns(stdout, fields, array_len(fields), columns, PAGEOUT_ARMS, false);
-	return true;
-}
-
-static bool print_json(const struct record *records)
-{
-	for (unsigned arm = 0; arm < PAGEOUT_ARMS; arm++)
-		if (!table_print_json(stdout, SCHEMA, fields, array_len(fields), &records[arm]))
-			return false;
-	return true;
-}
-
-/* A sixteenth may go by itself: the kernel takes clean pages whenever it needs some. */
-static bool is_image_whole(const struct pageout_run *run)
-{
-	return run->image_after_bytes >= run->image_before_bytes - run->image_before_bytes / 16;
-}
-
-static enum tool_exit report(const struct pageout_plan *plan, const struct pageout_result *results)
-{
-	struct record records[PAGEOUT_ARMS];
-	char kernel[128] = "?";
-	bool ok;
-
-	procfs_read_line("", "sys/kernel/osrelease", kernel, sizeof(kernel));
-	say_clean(kernel);
-	for (unsigned arm = 0; arm < PAGEOUT_ARMS; arm++) {
-		records[arm] = make_record(plan, &results[arm], arm);
-		records[arm].kernel = kernel;
-	}
-	ok = want_json ? print_json(records) : print_text(records);
-	if (!ok) {
-		say("measure", "cannot write JSON");
-		return TOOL_CANNOT;
-	}
-	return is_image_whole(&results[PAGEOUT_ARM_IDLE_STAGES].median) ? TOOL_OK : TOOL_NO;
-}
-
-/* text: NULL leaves *ret as it is. */
-static bool parse_number(const char *option, const char *text, unsigned min, unsigned max, unsigned *ret)
-{
-	unsigned long number;
-	char *end;
-
-	if (text == NULL)
-		return true;
-	errno = 0;
-	number = strtoul(text, &end, 10);
-	/* strtoul would take blanks and signs */
-	if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || number < min || number > max) {
-		say_try_help("measure", "%s '%s' is not a number from %u to %u", option, text, min, max);
-		return false;
-	}
-	*ret = (unsigned)number;
-	return true;
-}
-
-static const char *choose_dir(void)
-{
-	const char *dir = dir_text != NULL ? dir_text : getenv("TMPDIR");
-
-	return dir != NULL && *dir != '\0' ? dir : DIR_DEFAULT;
-}
-
-static int run_pageout(void)
-{
-	struct pageout_result results[PAGEOUT_ARMS];
-	char library[PATH_MAX];
-	struct pageout_plan plan = {.dir = choose_dir(), .preload = library, .count = COUNT_DEFAULT, .pause_s = PAUSE_S_DEFAULT};
-	unsigned image_mib = IMAGE_MIB_DEFAULT;
-	enum tool_exit status;
-
-	if (!parse_number("--count", count_text, 1, PAGEOUT_RUNS_MAX, &plan.count) ||
-		!parse_number("--pause", pause_text, PAGEOUT_PAUSE_MIN_S, PAGEOUT_PAUSE_MAX_S, &plan.pause_s) ||
-		!parse_number("--image", image_text, IMAGE_MIB_MIN, IMAGE_MIB_MAX, &image_mib) || !library_find("measure", library))
-		return TOOL_CANNOT;
-	plan.image_bytes = image_mib * MIB;
-	total_runs = plan.count * PAGEOUT_ARMS;
-	status = pageout_measure(&plan, show_progress, results);
-	return status == TOOL_OK ? report(&plan, results) : status;
-}
 
 static int measure_run(int n, char **operands)
 {
+	const struct command *measurement;
+
 	if (n == 0) {
-		say_try_help("measure", "no measurement given");
+		say_try_help("measure", "no measurement given: return, faults, pageout");
 		return TOOL_CANNOT;
 	}
+	measurement = options_find_command(&measure_command, operands[0]);
+	if (measurement != NULL)
+		return options_run(measurement, n, operands);
 	if (strcmp(operands[0], PAGEOUT_PROGRAM) == 0)
 		return pageout_program_run(n - 1, operands + 1);
-	if (strcmp(operands[0], "pageout") != 0) {
-		say_try_help("measure", "'%s' is not a measurement: pageout", operands[0]);
-		return TOOL_CANNOT;
-	}
-	if (n > 1) {
-		say_try_help("measure", "one measurement at a time, '%s' is too much", operands[1]);
-		return TOOL_CANNOT;
-	}
-	return run_pageout();
+	say_try_help("measure", "'%s' is not a measurement: return, faults, pageout", operands[0]);
+	return TOOL_CANNOT;
 }
 
 const struct command measure_command = {
 	.name = "measure",
-	.summary = "measure what a way of giving memory back costs",
-	.usage = "[OPTION...] pageout",
-	.about = "pageout: what the request after a pause costs a program whose image was paged\n"
-		 "out in the pause, under lull's idle stages, and with neither. Takes about a\n"
-		 "minute. Exit status: 0 measured; 1 the idle stages took part of the image; 2\n"
-		 "could not run; 3 nothing can be paged out here.\n",
-	.options = options,
-	.n_options = array_len(options),
-	.examples = "  lull measure pageout\n"
-		    "  lull measure pageout --count 10 --dir /srv/data\n"
-		    "  lull measure --json pageout | jq -c '[.way, .added_us, .next_major_faults]'\n",
+	.summary = "measure what returning memory costs here",
+	.usage = "MEASUREMENT [OPTION...]",
+	.about = "Measures on this machine what giving memory back costs, and having it again.\n"
+		 "Options stand behind the measurement: lull measure return --help.\n",
+	.subcommands = measurements,
+	.examples = "  lull measure return\n"
+		    "  lull measure faults --json | jq .total_us\n"
+		    "  lull measure pageout --count 10 --dir /srv/data\n",
+	.stops_at_operand = true,
 	.run = measure_run,
 };

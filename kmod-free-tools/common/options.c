@@ -97,22 +97,49 @@ static void print_row(const struct option_row *row)
 	printf("  %-18s %s\n", left, row->help);
 }
 
+/* What is typed for a subcommand: the last word of its name. */
+static const char *command_word(const struct command *command)
+{
+	const char *blank = strrchr(command->name, ' ');
+
+	return blank == NULL ? command->name : blank + 1;
+}
+
+const struct command *options_find_command(const struct command *command, const char *word)
+{
+	for (const struct command *const *sub = command->subcommands; *sub != NULL; sub++)
+		if (strcmp(command_word(*sub), word) == 0)
+			return *sub;
+	return NULL;
+}
+
+/* Each command has its page: "lull-measure-return". */
+static void print_page(const char *name)
+{
+	fputs("\nSee also: man lull", stdout);
+	if (*name != '\0')
+		putchar('-');
+	for (; *name != '\0'; name++)
+		putchar(*name == ' ' ? '-' : *name);
+	putchar('\n');
+}
+
 static void print_help(const struct command *command)
 {
 	const char *space = command->name == NULL ? "" : " ";
 	const char *name = command->name == NULL ? "" : command->name;
-	const char *dash = command->name == NULL ? "" : "-";
 
 	printf("usage: lull%s%s %s\n\n%s", space, name, command->usage, command->about);
 	if (command->subcommands != NULL) {
 		puts("\ncommands:");
 		for (const struct command *const *sub = command->subcommands; *sub != NULL; sub++)
-			printf("  %-18s %s\n", (*sub)->name, (*sub)->summary);
+			printf("  %-18s %s\n", command_word(*sub), (*sub)->summary);
 	}
 	puts("\noptions:");
 	for (size_t i = 0; i <= command->n_options; i++)
 		print_row(row_at(command, i));
-	printf("\nexamples:\n%s\nSee also: man lull%s%s\n", command->examples, dash, name);
+	printf("\nexamples:\n%s", command->examples);
+	print_page(name);
 }
 
 int options_run(const struct command *command, int argc, char **argv)

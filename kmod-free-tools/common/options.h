@@ -24,7 +24,7 @@ struct option_row {
 };
 
 struct command {
-	const char *name;    /* NULL: `lull` itself */
+	const char *name;    /* "stat"; of a command's command with both, "measure return"; NULL: `lull` itself */
 	const char *summary; /* a line in the list of commands */
 	const char *usage;   /* what follows the name: "[OPTION...] PID" */
 	const char *about;   /* one or more lines, below 80 columns, each ended by a newline */
@@ -42,5 +42,8 @@ struct command {
  * is wrong and returns TOOL_CANNOT for a mistake. May reorder ARGV.
  */
 int options_run(const struct command *command, int argc, char **argv);
+
+/* The subcommand of COMMAND whose word WORD is, or NULL. */
+const struct command *options_find_command(const struct command *command, const char *word);
 
 #endif

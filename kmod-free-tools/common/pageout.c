@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define COMMAND "measure"
+#define COMMAND "measure pageout"
 /* 21 requests take a second; a run that needs this much more than its pause hangs. */
 #define RUN_LIMIT_MS (120 * 1000)
 
@@ -157,7 +157,7 @@ static bool unset_own_settings(void)
 static void become_program(const struct pageout_plan *plan, const struct image *image, enum pageout_arm arm, int answer_to)
 {
 	char texts[4][24];
-	char *const argv[] = {(char[]){"lull"}, (char[]){COMMAND}, (char[]){PAGEOUT_PROGRAM}, texts[0], texts[1], texts[2], texts[3], NULL};
+	char *const argv[] = {(char[]){"lull"}, (char[]){"measure"}, (char[]){PAGEOUT_PROGRAM}, texts[0], texts[1], texts[2], texts[3], NULL};
 	int quiet = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	snprintf(texts[0], sizeof(texts[0]), "%d", arm == PAGEOUT_ARM_PAGED_OUT);

@@ -51,6 +51,8 @@ static void format_number(char *ret, size_t len, const struct field *field, uint
 		table_humanise(ret, len, number);
 	else if (field->kind == FIELD_US)
 		snprintf(ret, len, "%.1f ms", (double)(int64_t)number / 1000);
+	else if (field->kind == FIELD_NS)
+		snprintf(ret, len, "%.*f", number < 100000 ? 2 : 0, (double)(int64_t)number / 1000);
 	else
 		snprintf(ret, len, "%" PRId64, (int64_t)number);
 }
@@ -58,7 +60,7 @@ static void format_number(char *ret, size_t len, const struct field *field, uint
 /* Without the unit at the end: the value shows it. */
 static void format_label(char *ret, size_t len, const char *key)
 {
-	static const char *const units[] = {"_bytes", "_us"};
+	static const char *const units[] = {"_bytes", "_us", "_ns"};
 	size_t label = strlen(key);
 
 	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
@@ -107,6 +109,70 @@ void table_print_columns(
 		fprintf(out, "%-20s", label);
 		for (size_t column = 0; column < n_records; column++)
 			fprintf(out, " %13s", format_value(number, &fields[i], records[column], exact_bytes));
+		fputc('\n', out);
+	}
+}
+
+/* In rows the units of time are left to a line above. */
+static const char *format_cell(char *number, const struct field *field, const void *record, bool exact_bytes)
+{
+	const char *text = format_value(number, field, record, exact_bytes);
+
+	if (field->kind == FIELD_US)
+		number[strcspn(number, " ")] = '\0';
+	return text;
+}
+
+/* The label's width or the widest value's. */
+static int width_of(const struct field *field, const char *records, size_t n_records, size_t size, bool exact_bytes)
+{
+	char text[VALUE_BYTES];
+	size_t width;
+
+	format_label(text, sizeof(text), field->key);
+	width = strlen(text);
+	for (size_t i = 0; i < n_records; i++) {
+		size_t len = strlen(format_cell(text, field, records + i * size, exact_bytes));
+
+		width = len > width ? len : width;
+	}
+	return (int)width;
+}
+
+static size_t last_shown(const struct field *fields, size_t n)
+{
+	while (n > 1 && fields[n - 1].is_only_in_json)
+		n--;
+	return n - 1;
+}
+
+/* The first field names the line and stands left, as texts do, numbers right. width 0: nothing follows. */
+static void print_cell(FILE *out, const struct field *field, bool first, int width, const char *text)
+{
+	bool left = field->kind == FIELD_TEXT || first;
+
+	fprintf(out, left ? "%s%-*s" : "%s%*s", first ? "" : "  ", width, text);
+}
+
+void table_print_rows(
+	FILE *out, const struct field *fields, size_t n, const void *records, size_t n_records, size_t size, bool exact_bytes)
+{
+	size_t last = last_shown(fields, n);
+
+	for (size_t line = 0; line <= n_records; line++) {
+		for (size_t i = 0; i <= last; i++) {
+			int width = i == last && fields[i].kind == FIELD_TEXT ? 0 : width_of(&fields[i], records, n_records, size, exact_bytes);
+			char buffer[VALUE_BYTES];
+			const char *text = buffer;
+
+			if (fields[i].is_only_in_json)
+				continue;
+			if (line == 0)
+				format_label(buffer, sizeof(buffer), fields[i].key);
+			else
+				text = format_cell(buffer, &fields[i], (const char *)records + (line - 1) * size, exact_bytes);
+			print_cell(out, &fields[i], i == 0, width, text);
+		}
 		fputc('\n', out);
 	}
 }

@@ -18,6 +18,7 @@ enum field_kind {
 	FIELD_BYTES, /* uint64_t; humanised unless asked not to; the key ends in _bytes */
 	FIELD_COUNT, /* uint64_t */
 	FIELD_US,    /* uint64_t, microseconds; shown as milliseconds; the key ends in _us */
+	FIELD_NS,    /* uint64_t, nanoseconds; shown as plain microseconds; the key ends in _ns */
 	FIELD_TEXT,  /* const char *, printable ASCII; NULL: not known */
 };
 
@@ -35,6 +36,11 @@ void table_print(FILE *out, const struct field *fields, size_t n, const void *re
 /* The same with a column for each of the records instead of the help: records side by side, n_records of them. */
 void table_print_columns(
 	FILE *out, const struct field *fields, size_t n, const void *const *records, size_t n_records, bool exact_bytes);
+
+/* And with a line for each of n_records records of SIZE bytes one after another, under a line of labels; as wide as they need.
+ * Times without their units: milliseconds and microseconds. */
+void table_print_rows(
+	FILE *out, const struct field *fields, size_t n, const void *records, size_t n_records, size_t size, bool exact_bytes);
 
 /* One object on one line, the key "schema" first. False when memory or OUT failed. */
 bool table_print_json(FILE *out, const char *schema, const struct field *fields, size_t n, const void *record);

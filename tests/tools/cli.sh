@@ -24,8 +24,8 @@ done <"$here/cli.table"
 # a table that was not read must not pass
 [ $rows -ge 50 ] || fail "only $rows rows read from cli.table"
 
-for command in '' run stat measure; do
-	# shellcheck disable=SC2086 # none or one word
+for command in '' run stat doctor measure 'measure return' 'measure faults' 'measure pageout'; do
+	# shellcheck disable=SC2086 # none, one word or two
 	run "$tool" $command --help
 	awk 'length($0) >= 80 { exit 1 }' "$work/stdout" || fail "lull $command --help is not below 80 columns"
 	grep -q '^examples:' "$work/stdout" || fail "lull $command --help has no examples"

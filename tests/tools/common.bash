@@ -83,6 +83,27 @@ json() {
 	sed -n "s/.*[{,]\"$1\":\"\{0,1\}\([^,\"}]*\).*/\1/p" "$work/stdout"
 }
 
+# left_cgroups: those of `lull measure` that are there
+left_cgroups() {
+	find /sys/fs/cgroup -name 'lull-measure-*' 2>/dev/null || true
+}
+
+# check_keys PAGE: every key of the last run's JSON lines is described in that man page
+check_keys() {
+	local key
+	for key in $(jq -r 'keys[]' "$work/stdout" | sort -u); do
+		grep -qxE "\.(B|BR) $key( .*)?" "kmod-free-tools/man/$1" || fail "$1 does not describe $key"
+	done
+}
+
+# holds NAME FILTER: the last run's JSON lines, as one array, make FILTER true
+holds() {
+	jq -es "$2" "$work/stdout" >/dev/null || {
+		fail "$1: not so: $2"
+		show_output
+	}
+}
+
 finish() {
 	[ "$failures" -eq 0 ] || {
 		echo "$failures failed"

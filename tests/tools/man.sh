@@ -20,9 +20,9 @@ only_options() {
 	grep -o -w -E -e '--?[a-zA-Z][a-z]*' | sort
 }
 
-for command in '' run stat measure; do
-	page=$pages/lull${command:+-$command}.1
-	# shellcheck disable=SC2086 # none or one word
+for command in '' run stat doctor measure 'measure return' 'measure faults' 'measure pageout'; do
+	page=$pages/lull${command:+-${command// /-}}.1
+	# shellcheck disable=SC2086 # none, one word or two
 	run "$tool" $command --help
 	help_options | grep -qx -e --help || fail "no options found in the help"
 	[ "$(help_options)" = "$(page_options "$page")" ] || {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A process with a statistics page made by hand, for the tests of `lull stat`: word I of the page (counted from 0) holds I * 1000003, a
- * prime, so that every field has its own known value; `way` and `policy` hold 1. The first argument says what is wrong with the page:
+ * prime, so that every field has its own known value; `way`, `policy`, `track_mode` and
+ * `track_state` hold 1. The first argument says what is wrong with the page:
  *
  *   good      nothing
  *   unsealed  its size may change, so a reader could be made to fault
@@ -46,6 +47,8 @@ static struct lull_stats *make_page(int *ret_fd)
 	page->pid = (uint64_t)getpid();
 	page->way = 1;
 	page->policy = 1;
+	page->track_mode = 1;
+	page->track_state = 1;
 	*ret_fd = fd;
 	return page;
 }

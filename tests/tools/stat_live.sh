@@ -29,16 +29,18 @@ expect "a page of an older writer" 0 '"heaps":null' -
 [ "$(json threads_started)" != null ] || fail "a field the older writer had is missing"
 stop
 
-# Every member of the struct, in its order, is printed with its own value: word I holds I * 1000003, the head, `way` and `policy` aside.
+# Every member of the struct, in its order, is printed with its own value: word I holds I * 1000003, the head, `way` and other words aside.
 start "$holder" good
 run "$tool" stat --json "$pid"
 expect "all fields" 0 '"schema":"lull.stat.1"' -
-members=$(sed -n '/^struct lull_stats {/,/^};/s/^\tuint64_t \([a-z_]*\);.*/\1/p' include/lull/stats.h)
+members=$(sed -n '/^struct lull_stats {/,/^};/s/^\tuint64_t \([a-z0-9_]*\);.*/\1/p' include/lull/stats.h)
 word=0
 for member in $members; do
 	case $member in
 	magic) word=1 ;; # version and size share the next word
 	pid) [ "$(json own_pid)" = "$pid" ] || fail "own_pid is $(json own_pid)" ;;
+	track_mode) [ "$(json track_mode)" = off ] || fail "track_mode is $(json track_mode)" ;;
+	track_state) [ "$(json track_state)" = watches ] || fail "track_state is $(json track_state)" ;;
 	policy) [ "$(json policy)" = seed ] || fail "policy is $(json policy)" ;;
 	way) [ "$(json way)" = process_madvise ] || fail "way is $(json way)" ;;
 	*) [ "$(json "$member")" = $((word * 1000003)) ] || fail "$member is $(json "$member")" ;;

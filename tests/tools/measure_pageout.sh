@@ -22,7 +22,7 @@ expect_more() {
 
 if [ "$(stat -f -c %T /dev/shm 2>/dev/null)" = tmpfs ]; then
 	run "$tool" measure pageout --dir /dev/shm
-	expect "a folder in memory" 3 - "lull measure: '/dev/shm' is in memory (tmpfs)"
+	expect "a folder in memory" 3 - "lull measure pageout: '/dev/shm' is in memory (tmpfs)"
 fi
 
 folder=$work/images
@@ -45,7 +45,7 @@ for way in idle-stages neither; do
 		"$(field $way image_after_bytes)" "$(($(field $way image_before_bytes) * 15 / 16 - 1))"
 done
 for key in $(python3 -c 'import json, sys; print(*json.loads(open(sys.argv[1]).readline()))' "$work/stdout"); do
-	grep -qxE "\.(B|BR) $key( .*)?" kmod-free-tools/man/lull-measure.1 || fail "lull-measure.1 does not describe $key"
+	grep -qxE "\.(B|BR) $key( .*)?" kmod-free-tools/man/lull-measure-pageout.1 || fail "lull-measure-pageout.1 does not describe $key"
 done
 
 run env LULL_NO_SUCH=1 TMPDIR="$folder" "$tool" measure pageout "${short[@]:0:6}"
