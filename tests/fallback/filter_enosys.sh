@@ -1,0 +1,9 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# Ordinary tests under a filter that answers ENOSYS to every unusual call (common.bash).
+# shellcheck source=tests/fallback/common.bash
+. "$(dirname "$0")/common.bash"
+
+confined enosys
+ordinary
