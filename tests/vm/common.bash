@@ -178,8 +178,11 @@ report() {
 		/^kernel / || (/^\| / && name == "") { print; next }
 		/^start / { name = substr($0, 7); log_text = ""; running = 1; last = ""; next }
 		/^\| / { log_text = log_text "    " $0 "\n"; last = substr($0, 3); next }
-		/^result / {
-			status = $2; seconds = $3; running = 0
+		/^result [0-9]+ [0-9]+ [0-9]+ [a-z]/ {
+			if ($2 in seen) next
+			seen[$2]; reported++
+			status = $3; seconds = $4; running = 0
+			name = $0; sub(/^result [0-9]+ [0-9]+ [0-9]+ /, "", name)
 			if (name == "kernel/capabilities") print "capabilities " last
 			if (status == 0) { passed++; printf "pass  %-40s %4d s\n", name, seconds; next }
 			if (status == 77 && last != "") {
@@ -190,8 +193,12 @@ report() {
 			fails = fails sprintf("FAIL  %-40s %4d s  status %d\n%s", name, seconds, status, log_text)
 			next
 		}
-		/^done$/ { finished = 1 }
+		/^done [0-9]+$/ { finished = 1; ran = $2 }
 		END {
+			if (finished && ran != reported + 0) {
+				failed++
+				fails = fails "FAIL  " ran " tests ran, and " reported + 0 " results arrived\n"
+			}
 			if (!finished) {
 				failed++
 				fails = fails (running ? "FAIL  " name ": no end\n" log_text : "FAIL  the machine stopped, or did not start\n")
